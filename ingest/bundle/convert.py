@@ -15,6 +15,7 @@ from kerneldb import codec, recordings
 from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError
 from kerneldb.ingest import readers
+from kerneldb.ingest.bundle import execution
 from kerneldb.ingest.output import Report
 from kerneldb.ingest.pytorch.convert import convert as convert_trace
 from kerneldb.ingest.readers import Options, Progress, Unit
@@ -49,10 +50,20 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
         frames["power_samples"] = _power_samples(path.parent, recording, part, manifest, report)
     else:
         report.add("lost", OTHER_FILE, 1)
+    frames["op_tensors"] = _op_tensors(path.parent, trace, manifest, report)
     frames["trace_files"] = pl.DataFrame(_files(path.parent, trace, report, manifest.trace_id))
     first = {"trace_id": pl.lit(manifest.trace_id), "file_index": pl.lit(1)}
     frames["ingest_reports"] = report.rows().with_columns(**first)
     return _of_job(_with(manifest, frames, part.tags), recording, part)
+
+
+def _op_tensors(folder: Path, trace: Traced, manifest: Manifest, report: Report) -> pl.DataFrame:
+    """Rows of `op_tensors`, from the Execution Trace beside the trace."""
+    path, parts = folder / (trace.execution_trace or NAME), manifest.parts.get("ops")
+    if trace.execution_trace is None or not parts or not path.is_file():
+        return pl.DataFrame()
+    ops = pl.read_parquet(parts, columns=["op_id", "record_function_id"], missing_columns="insert")
+    return execution.op_tensors(path, ops.drop_nulls(), report).with_columns(trace_id=pl.lit(manifest.trace_id))
 
 
 def _options(recording: Recording, part: Part, options: Options) -> Options:

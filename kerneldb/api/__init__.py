@@ -240,6 +240,18 @@ class Database:
 
         return Result(replaying.results(self.warehouse, _several(run_ids)))
 
+    def step_results(self, run_ids: str | Sequence[str]) -> Result:
+        """What replays in context say: kernels in their place against the recording, and each step as a whole."""
+        from kerneldb.api import stepping
+
+        return Result(stepping.results(self.warehouse, _several(run_ids)))
+
+    def step_disagreements(self, run_ids: str | Sequence[str]) -> Result:
+        """The kernels of replays in context that took another time than recorded, or have none, and why."""
+        from kerneldb.api import stepping
+
+        return Result(stepping.disagreements(self.warehouse, _several(run_ids)))
+
     def analyze(self, name: str, *, where: str | None = None, traces: Sequence[str] = ()) -> Result:
         """The rows of the table macro `name` (idle, overlap, collectives, iterations, …) over the selected launches."""
         return Result(queries.selected(self.warehouse, f"analysis_{name}", where, traces))

@@ -45,7 +45,8 @@ XLA: Final = "hlo::"
 class Request:
     """Which signatures to replay: those of the selection, the `top` ones of it by time, or those up to a share of time.
 
-    `until_share` is between 0 and 1. `signatures` are prefixes of signature ids.
+    `until_share` is between 0 and 1. `signatures` are prefixes of signature ids. With `in_context`, an `iteration` of
+    each trace (by label or number; else a steady one) as a whole, or what of it is of a `phase`.
     """
 
     where: str | None = None
@@ -54,6 +55,9 @@ class Request:
     top: int | None = None
     until_share: float | None = None
     config: Mapping[str, Any] | None = None
+    in_context: bool = False
+    iteration: str | None = None
+    phase: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,9 +85,11 @@ def make_plan(warehouse: Warehouse, request: Request) -> Planned:
     """Plan the replay of `request`. Raises SelectionError and UsageError, also where nothing is selected."""
     import pyarrow as pa
 
-    from kerneldb.api import unrecorded
+    from kerneldb.api import stepping, unrecorded
     from kerneldb.replay.infer.dims import from_config
 
+    if request.in_context:
+        return stepping.plan_steps(warehouse, request)
     if request.config is not None:  # one without sizes is refused, also where no launch needs them
         from_config(request.config, dtype="fp16")
     with selecting(warehouse, request.where, request.traces) as con:

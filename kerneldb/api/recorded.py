@@ -33,13 +33,22 @@ class Recorded:
 
     def spec(self, trace_id: str, op_id: int) -> CallSpec:
         """The call of an operator with its evidence. Raises KeyError where there is no such operator."""
+        trace, place = self._placed(trace_id, op_id)
+        return trace.spec(place)
+
+    def call(self, trace_id: str, op_id: int) -> OpCall:
+        """The call of an operator alone. Raises KeyError where there is no such operator."""
+        trace, place = self._placed(trace_id, op_id)
+        return trace.calls[place]
+
+    def _placed(self, trace_id: str, op_id: int) -> tuple[Trace, int]:
         if trace_id not in self._traces:
             ops = frame(self._con, "replay_ops", {"trace_id": trace_id})
             calls = [op_call(row) for row in rows(self._con, "replay_op_calls", {"trace_id": trace_id})]
             read = Trace([calls[code] for code in ops["code"].to_list()], ops["parent"].to_list())
             self._traces[trace_id] = read, {op_id: place for place, op_id in enumerate(ops["op_id"].to_list())}
         trace, places = self._traces[trace_id]
-        return trace.spec(places[op_id])
+        return trace, places[op_id]
 
     def sources(self, language: str, hashes: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
         """Archived sources of kernels by hash or by name."""

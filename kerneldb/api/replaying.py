@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb import codec
-from kerneldb.api import clustering, inferred, inheriting
+from kerneldb.api import clustering, inferred, inheriting, stepping
 from kerneldb.api.queries import statement
 from kerneldb.api.recorded import call_row
 from kerneldb.errors import UsageError
@@ -18,7 +18,7 @@ from kerneldb.replay.host.start import start
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts
 from kerneldb.replay.wire.journal import Reader
-from kerneldb.replay.wire.messages import Readings, Result
+from kerneldb.replay.wire.messages import Readings, Result, StepDone
 from kerneldb.replay.wire.results import OK, SKIPPED, Grade
 
 if TYPE_CHECKING:
@@ -184,6 +184,7 @@ class Store:
     def __init__(self, warehouse: Warehouse, planned: Plan, path: Path, unplanned: pa.Table | None = None) -> None:
         self._warehouse = warehouse
         self._items = {item.id: item for item in planned.items}
+        self._steps = {step.id: step for step in planned.steps}
         self._reader = Reader(path)
         self._unplanned = unplanned
         self._new = True
@@ -211,6 +212,8 @@ class Store:
             "replays": [row for call in calls for row in _kernels(run_id, self._items[call.item], call, reason, ids)],
         }
         readings = [one for line in self._lines if isinstance(line, Readings) for one in line.readings]
+        stepped = [line.result for line in self._lines if isinstance(line, StepDone)]
+        rows |= stepping.step_rows(run_id, self._steps, stepped, _energy_reason(found))
         rows["power_samples"] = _power_rows(found.run, readings)
         if self._new:
             rows["replay_routes"] = [
@@ -243,10 +246,14 @@ def read_journal(warehouse: Warehouse, plan_path: Path, journal_path: Path) -> s
     """
     planned = plan.read(plan_path)
     items = {item.id for item in planned.items}
-    calls = journal.read(journal_path).calls
-    strangers = [call for call in calls if call.item not in items]
+    found = journal.read(journal_path)
+    calls = found.calls
+    known = {one.id for one in planned.steps}
+    strangers = [call.item for call in calls if call.item not in items]
+    strangers += [step for step, _ in found.steps if step not in known]
     if strangers:
-        counted = f"{len(strangers):,} of its {len(calls):,} calls are of another plan than {plan_path}"
+        every = len(calls) + len(found.steps)
+        counted = f"{len(strangers):,} of its {every:,} calls are of another plan than {plan_path}"
         raise UsageError(f"{journal_path}: {counted}; give the plan that was replayed")
     made = Store(warehouse, planned, journal_path)
     made.advance()

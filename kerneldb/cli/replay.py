@@ -17,7 +17,7 @@ from kerneldb.errors import UsageError
 from kerneldb.output.text import command_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -31,6 +31,7 @@ PROGRESS_SECONDS = 2.0
 BEST = 2
 SHOWN_ROWS = 20
 SHOWN = ["kernel", "launches", "total_ns", "route", "rank", "op", "input_dims", "score", "why"]
+ASKED = ("where", "traces", "signatures", "top", "in_context", "iteration", "phase")
 MEASURING = ("progress", "energy")
 
 
@@ -41,7 +42,9 @@ def _request_options(command: Callable[..., None]) -> Callable[..., None]:
     def wrapper(*args: Any, until_time: str | None, model_config: Path | None, **kwargs: Any) -> None:
         from kerneldb.api.planning import Request, share_of
 
-        asked = {name: kwargs.pop(name) for name in ("where", "traces", "signatures", "top")}
+        asked = {name: kwargs.pop(name) for name in ASKED}
+        if (asked["iteration"] or asked["phase"]) and not asked["in_context"]:
+            refuse("--iteration and --phase choose what --in-context runs")
         share = share_of(until_time) if until_time else None
         config = None if model_config is None else _config(model_config)
         command(*args, request=Request(**asked, until_share=share, config=config), **kwargs)
@@ -62,6 +65,9 @@ _REQUEST = (
         metavar="CONFIG.JSON",
         help="Configuration of the model: its sizes help to find calls that were not recorded.",
     ),
+    click.option("--in-context", is_flag=True, help="Run a whole recorded iteration, in order, on its memory."),
+    click.option("--iteration", metavar="NAME", help="With --in-context: this one, by label or number."),
+    click.option("--phase", metavar="NAME", help="With --in-context: only what is of this phase."),
 )
 
 
@@ -108,6 +114,11 @@ def replay(
     launch elsewhere in the database; failing that, calls are proposed from name, grid, duration and order, and tried.
     Their results are labelled inherited and inferred (dims_source), and summed apart.
 
+    With --in-context, a recorded iteration runs as a whole: its calls in order, on memory that is allocated, shared and
+    freed as in the recording (Execution Trace and memory events of `kerneldb record`), call by
+    call and as CUDA graphs. Each kernel is timed in its place, and the step without a profiler; a call that cannot run
+    is stood in for by a wait, and counts as an error. step_kernels has replayed over recorded time (agreement).
+
     Prints the plan with --dry-run, else what came of it: shares of launches and of time that came out L0, the recorded
     time of what has a prediction (compared), the predicted time, its error, the energy, and the share of time that has
     one. Needs PyTorch and, unless --device cpu, a GPU. On a machine without DuckDB: --write-plan here,
@@ -117,6 +128,7 @@ def replay(
       kerneldb replay --where "category = 'GEMM'" --dry-run
       kerneldb replay --trace nsys-run --model-config config.json --candidates
       kerneldb replay --until-time 95%
+      kerneldb replay --in-context --trace decode --iteration "ProfilerStep#2"
       kerneldb top --where "energy_mj > 5"
       kerneldb query "SELECT name, reason FROM kernels JOIN replays USING (signature_id) WHERE replay_grade = 'L4'"
     """
@@ -179,6 +191,12 @@ def _plan(
         plan.write(planned.plan, path)
         note(f"{path}: {len(planned.plan.items):,} calls to replay")
     _say_code(planned.plan, allowed=False)
+    if planned.plan.steps:
+        from kerneldb.api import stepping
+
+        steps = stepping.planned_rows(planned.plan)
+        emit(pa.Table.from_pylist(list(steps), schema=pa.schema(stepping.PLANNED)).to_reader(), output)
+        return
     proposed = pa.Table.from_pylist(list(candidates(planned.plan)), schema=pa.schema(CANDIDATES))
     if not only_candidates:
         emit(pa.Table.from_pylist(feasibility(planned.routes)).to_reader(), output)
@@ -210,7 +228,19 @@ def _read(database: Database, plan: Path | None, journal: Path, output: Output) 
     paths = journals(journal)
     if not paths:
         refuse(f"{journal}: no such journal")
-    emit(database.replay_results([database.read_journal(plan, path) for path in paths]).to_reader(), output)
+    from kerneldb.replay.wire.plan import read
+
+    _emit_results(database, [database.read_journal(plan, path) for path in paths], read(plan), output)
+
+
+def _emit_results(database: Database, run_ids: Sequence[str], plan: Plan, output: Output) -> None:
+    results = database.step_results(run_ids) if plan.steps else database.replay_results(run_ids)
+    emit(results.to_reader(), output)
+    if plan.steps and output.format == "table" and output.path is None:
+        others = database.step_disagreements(run_ids).to_arrow()
+        if others.num_rows:
+            click.echo("\nkernels that took another time than recorded, or have none; step_kernels has all")
+            emit(others.slice(0, SHOWN_ROWS).to_reader(), output)
 
 
 def _run(
@@ -219,7 +249,10 @@ def _run(
     if gpus is not None and ray is not None:
         refuse("--gpus is for this host, --ray for a cluster: give one of them")
     planned = None if request is None else _planned(database, request)
-    _say_code(database.stopped_replay() if planned is None else planned.plan, allowed=options.allow_code)
+    plan = database.stopped_replay() if planned is None else planned.plan
+    if plan.steps and (gpus is not None or ray is not None):
+        refuse("--in-context runs on one GPU: leave out --gpus and --ray")
+    _say_code(plan, allowed=options.allow_code)
     many = [part for name, value in (("--gpus", gpus), ("--ray", ray)) if value is not None for part in (name, value)]
     again = command_line(part for part in (*options.arguments(), *many) if part)
     stopped = f"stopped; go on with: kerneldb replay --resume {again}".rstrip()
@@ -234,7 +267,7 @@ def _run(
     note(f"replay {', '.join(done.run_ids)}: {replayed} in {done.wall_s:,.0f} s, {state}")
     if done.energy_reason is not None:
         note(f"no energy: {done.energy_reason}")
-    emit(database.replay_results(done.run_ids).to_reader(), output)
+    _emit_results(database, done.run_ids, plan, output)
     if done.interrupted:
         raise KeyboardInterrupt
 

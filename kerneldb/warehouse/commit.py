@@ -29,6 +29,7 @@ TABLES = (
     "process_groups",
     "rollups",
     "ops",
+    "op_tensors",
     "api_calls",
     "ranges",
     "launches",

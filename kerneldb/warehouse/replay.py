@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
     Connection = duckdb.DuckDBPyConnection
 
-TABLES = ("replay_runs", "replay_routes", "replay_calls", "replay_attempts", "replays", "power_samples")
+TABLES = (
+    "replay_runs", "replay_routes", "replay_calls", "replay_attempts", "replays", "power_samples", "step_replays",
+    "step_kernels",
+)  # fmt: skip
 
 
 def store(
@@ -38,6 +41,10 @@ def store(
         con.execute(statement("replay", "forget_routes"), known)
     for name in ("forget_calls", "forget_attempts", "forget_replays"):
         con.execute(statement("replay", name), {"run_id": run_id, "items": list(items)})
+    if rows.get("step_replays"):
+        steps = sorted({row["step_id"] for row in rows["step_replays"]})
+        for name in ("forget_steps", "forget_step_kernels"):
+            con.execute(statement("replay", name), {"run_id": run_id, "steps": steps})
     for table in TABLES:
         if rows.get(table):
             _insert(con, table, rows[table])

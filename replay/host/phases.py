@@ -24,7 +24,7 @@ from kerneldb.replay import facts
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire.energy import CallEnergy
 from kerneldb.replay.wire.journal import Writer
-from kerneldb.replay.wire.messages import Energy, Message, Readings, Result, SharedEnergy
+from kerneldb.replay.wire.messages import Energy, Message, Readings, Result, SharedEnergy, StepDone
 from kerneldb.replay.wire.plan import Item, Plan
 from kerneldb.replay.wire.results import FAILED, OK, SKIPPED, CallResult, DeviceState, RunFacts, Status, failure
 
@@ -33,6 +33,8 @@ SMALLEST: Final = 3
 """Items share a profiler session; fewer are not worth one."""
 ENERGY_SECONDS: Final = 30.0
 """A worker that measures energy is given at least so long for a sign of life."""
+STEP_SECONDS: Final = 300.0
+"""The same for a worker that runs steps: between two signs of life it captures and times one."""
 REASON_LENGTH: Final = 300
 
 Listener = Callable[[Mapping[str, Any]], None]
@@ -162,6 +164,10 @@ class Phase(abc.ABC):
         """Take further items, if there may be any; their ids."""
         return ()
 
+    def asks(self) -> dict[str, tuple[str, ...]]:
+        """What a worker is to do: fields of its `Job`."""
+        return {"items": tuple(self.pending)}
+
     def leave(self) -> None:  # noqa: B027 (mostly there are no others)
         """Leave what is pending to others, if there are any."""
 
@@ -242,6 +248,57 @@ class ReplayPhase(Phase):
         if had is None:
             return failure(item, self.log.options.cache, reason[:REASON_LENGTH], status)
         return dataclasses.replace(had, final=True, loop_note=reason[:REASON_LENGTH])
+
+
+class StepPhase(Phase):
+    """Steps of the plan are run in context, all but those that the journal has (`done`).
+
+    A call that costs a worker is stood in for by the next one.
+    """
+
+    event = "progress"
+
+    def __init__(self, log: Log, done: Iterable[str]) -> None:
+        super().__init__(log, ())
+        self.by_grade: Counter[str] = Counter()
+        finished = set(done)
+        self.steps = {one.id: one for one in log.plan.steps if one.id not in finished}
+        self.pending = {name: Item(name, "step") for name in self.steps}
+        self.progress = Progress(len(self.pending))
+        self.patience_s = max(self.patience_s, STEP_SECONDS)
+        self._filled: list[str] = []
+
+    def asks(self) -> dict[str, tuple[str, ...]]:
+        """The steps that are left, and the calls to stand in for."""
+        return {"items": (), "steps": tuple(self.pending), "filled": tuple(self._filled)}
+
+    def take(self, message: Message) -> bool:
+        """Take a result; a step is done with its last mode."""
+        if not isinstance(message, StepDone):
+            return False
+        result = message.result
+        self.log.writer.step(result)
+        if result.mode == "cuda_graph" or self.log.options.on_cpu or not self.log.options.loops:
+            self._done(result.step)
+        else:
+            self.by_grade.update({kernel.grade: kernel.launches for kernel in result.kernels})
+        return True
+
+    def give_up(self, item: str, reason: str) -> None:
+        """Let a call that cost a worker be stood in for, once; a second time its step is given up."""
+        del reason
+        if item in self._filled:
+            for name in list(self.pending):
+                self._done(name)
+        self._filled.append(item)
+
+    def stop(self, reason: str) -> None:
+        """What was not reached is done by a resumed run."""
+        del reason
+
+    def _done(self, step: str) -> None:
+        if self.pending.pop(step, None) is not None:
+            self.tell(step, "")
 
 
 class EnergyPhase(Phase):

@@ -30,7 +30,7 @@ from kerneldb import codec
 from kerneldb.codec import CodecError
 from kerneldb.replay import processes
 from kerneldb.replay.errors import LINE, ReplayError
-from kerneldb.replay.host.phases import EnergyPhase, Listener, Log, Phase, Pool, ReplayPhase, nobody
+from kerneldb.replay.host.phases import EnergyPhase, Listener, Log, Phase, Pool, ReplayPhase, StepPhase, nobody
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.journal import Journal, Writer
@@ -180,7 +180,8 @@ def run(
         log = Log(planned, chosen, writer, listen, run_id)
         settled = frozenset() if before is None else before.settled(chosen.cache)
         if pool is None:
-            pool = Pool((item.id for item in planned.items if item.id not in settled), 1, at_once=1.0)
+            open_items = () if planned.steps else planned.items
+            pool = Pool((item.id for item in open_items if item.id not in settled), 1, at_once=1.0)
         made = _Run(plan_path, journal_path, log, worker, pool, deadline(chosen) if until is None else until)
         log.listen({"event": "start", "items": len(pool), "settled": len(settled), "run": run_id})
         return made.go(before)
@@ -201,10 +202,11 @@ class _Run:
     def go(self, before: Journal | None) -> Outcome:
         """Replay what the pool deals out, then measure its energy, and that of `before`, and end the journal."""
         started, log = time.monotonic(), self.log
-        replaying = ReplayPhase(log, self.pool)
+        done = [] if before is None else [step for step, _ in before.steps]
+        replaying = StepPhase(log, done) if log.plan.steps else ReplayPhase(log, self.pool)
         phase: Phase = replaying
         finished = self._work(phase)
-        if finished and log.options.energy:
+        if finished and log.options.energy and isinstance(replaying, ReplayPhase):
             earlier = () if before is None else before.unmeasured(log.options.cache)
             phase = EnergyPhase(log, {call.item: call for call in earlier} | replaying.results)
             finished = self._measure(phase)
@@ -257,10 +259,10 @@ class _Run:
         of_energy = isinstance(phase, EnergyPhase)
         job = Job(
             str(self.plan_path),
-            tuple(phase.pending),
-            dataclasses.replace(self.log.options, batch=batch),
-            str(self.journal_path) if of_energy else None,
+            options=dataclasses.replace(self.log.options, batch=batch),
+            journal=str(self.journal_path) if of_energy else None,
             further=len(self.pool) > 0 and not of_energy,
+            **phase.asks(),
         )
         with WorkerProcess(self.worker, job) as worker, self.pool.attending(worker.process):
             worker.begin()

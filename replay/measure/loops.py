@@ -166,7 +166,7 @@ def captured(body: Callable[[], object], first: Callable[[], object]) -> Any:
     with torch.cuda.stream(stream):
         first()
         torch.cuda.synchronize()
-        with _capturing(graph, pool):
+        with capturing(graph, pool):
             body()
     torch.cuda.synchronize()
     return graph
@@ -179,13 +179,13 @@ def _side() -> tuple[Any, Any, Any]:
 
     stream, pool, keeper = torch.cuda.Stream(), torch.cuda.graph_pool_handle(), torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
-    with torch.cuda.stream(stream), _capturing(keeper, pool):
+    with torch.cuda.stream(stream), capturing(keeper, pool):
         held = torch.ones(1, device="cuda")
     return stream, pool, (keeper, held)
 
 
 @contextmanager
-def _capturing(graph: Any, pool: Any) -> Iterator[None]:
+def capturing(graph: Any, pool: Any) -> Iterator[None]:
     """Capture on the current stream. `torch.cuda.graph` would collect garbage and empty the cache each time."""
     graph.capture_begin(pool=pool, capture_error_mode="thread_local")
     try:

@@ -57,6 +57,19 @@ class AtenRoute(Route):
         yield from built(hidden, device) if first is not None else ()
 
 
+def on_paper(item: Item, device: str) -> Iterator[tuple[ResolvedCall, Settings]]:
+    """The same calls, not built, each with the settings that it runs under. Raises UnresolvedCallError."""
+    if item.spec is None:
+        raise UnresolvedCallError(Reason.NO_INPUTS, "the plan has no operator call for this item")
+    wanted = _host_variant(item)
+    ordered = sorted(resolved_calls(item.spec, device), key=lambda call: wanted not in call.notes)
+    plain = [call for call in ordered if wanted in call.notes or not _is_hidden(call)]
+    yield from ((call, contextlib.nullcontext) for call in plain)
+    if device != "cpu":
+        yield from ((plain[0].noted(f"{HIDDEN}{label}"), settings) for label, settings in _settings(item))
+    yield from ((call, contextlib.nullcontext) for call in ordered if call not in plain)
+
+
 def _is_hidden(call: ResolvedCall) -> bool:
     return any(note.startswith(HIDDEN) for note in call.notes)
 

@@ -5,6 +5,7 @@ JSON Lines, UTF-8, append only, flushed line by line: a run that is killed loses
     {"kind": "run", "format": "kerneldb-replay-journal", "version": 1, "run": {…}}     the facts of the run
     {"kind": "call", "call": {…}}      one item under one cache state, with its kernels. A later line replaces an
                                        earlier one of the same item and cache; `final` false: still being worked on
+    {"kind": "step", "result": {…}}    a step that was run in context, in one mode; a later line replaces an earlier one
     {"kind": "energy", "energy": {…}}  what the energies of all calls share; a later line replaces an earlier one
     {"kind": "power", "readings": […]} readings of the device during the energy measurement
     {"kind": "resume", "run": {…}}     the run went on later, with these facts
@@ -27,8 +28,9 @@ from kerneldb.recordings import Reading
 from kerneldb.replay.errors import JournalError, JournalExistsError
 from kerneldb.replay.wire import lines
 from kerneldb.replay.wire.energy import EnergyFacts
-from kerneldb.replay.wire.messages import Readings, Result, SharedEnergy
+from kerneldb.replay.wire.messages import Readings, Result, SharedEnergy, StepDone
 from kerneldb.replay.wire.results import OK, SKIPPED, CallResult, RunFacts
+from kerneldb.replay.wire.step_results import StepResult
 
 FORMAT: Final = "kerneldb-replay-journal"
 VERSION: Final = 1
@@ -61,7 +63,7 @@ class EndLine:
 
 
 LINES: Final = codec.Tagged(
-    "kind", run=RunLine, call=Result, energy=SharedEnergy, power=Readings, resume=ResumeLine, end=EndLine
+    "kind", run=RunLine, call=Result, step=StepDone, energy=SharedEnergy, power=Readings, resume=ResumeLine, end=EndLine
 )
 
 
@@ -76,6 +78,7 @@ class Journal:
     cut: bool = False
     energy: EnergyFacts | None = None
     readings: tuple[Reading, ...] = ()
+    steps: dict[tuple[str, str], StepResult] = field(default_factory=dict)
 
     @property
     def calls(self) -> tuple[CallResult, ...]:
@@ -97,6 +100,8 @@ class Journal:
         match line:
             case Result(call):
                 self.latest[call.item, call.cache] = call
+            case StepDone(result):
+                self.steps[result.step, result.mode] = result
             case SharedEnergy(energy):
                 self.energy = energy
             case Readings(readings):
@@ -189,6 +194,10 @@ class Writer:
     def call(self, result: CallResult) -> None:
         """Write the result of one item."""
         self._line(Result(result))
+
+    def step(self, result: StepResult) -> None:
+        """Write the result of a step in one mode."""
+        self._line(StepDone(result))
 
     def energy(self, facts: EnergyFacts) -> None:
         """Write what the energies of all calls share."""

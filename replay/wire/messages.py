@@ -22,6 +22,7 @@ from kerneldb.recordings import Reading
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts
 from kerneldb.replay.wire.results import CallResult
+from kerneldb.replay.wire.step_results import StepResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,8 @@ class Job:
     """What a worker is to do: items of the plan at `plan`, by id, in this order.
 
     With the path of a `journal` it is to measure the energy of calls that ran already, as that journal has them. Where
-    there may be `further` items, the worker asks for them.
+    there may be `further` items, the worker asks for them. With `steps`, it is to run these steps of the plan in
+    context; calls of items in `filled` broke a worker before, and are stood in for.
     """
 
     plan: str
@@ -37,6 +39,8 @@ class Job:
     options: Options
     journal: str | None = None
     further: bool = False
+    steps: tuple[str, ...] = ()
+    filled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,13 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
+class StepDone:
+    """The result of a step in one mode; the journal has it as a line."""
+
+    result: StepResult
+
+
+@dataclass(frozen=True, slots=True)
 class Energy:
     """The energy of a call, as known so far."""
 
@@ -107,11 +118,11 @@ class Done:
     """All items are done."""
 
 
-Message = Ready | Unusable | Broken | Begin | Result | Energy | SharedEnergy | Readings | Further | Done
+Message = Ready | Unusable | Broken | Begin | Result | StepDone | Energy | SharedEnergy | Readings | Further | Done
 Send = Callable[[Message], None]
 
 MESSAGES: Final = codec.Tagged(
-    "event", ready=Ready, unusable=Unusable, broken=Broken, begin=Begin, result=Result, energy=Energy,
+    "event", ready=Ready, unusable=Unusable, broken=Broken, begin=Begin, result=Result, step=StepDone, energy=Energy,
     energy_facts=SharedEnergy, power=Readings, further=Further, done=Done,
 )  # fmt: skip
 

@@ -7,7 +7,8 @@ The first line is the header, every other line one item:
      "children": [{"call": {…}, "depth": 1, "times": 2}], "parent": {…}, "neighbours": [{…}]}, "kernels": [{…}]}
 
 An item whose call is not recorded has `candidates`, each with its own spec, the reason for it and a score. What a route
-needs beside its items (sources of Triton kernels) is in lines of its own: `{"source": "…", "value": …}`.
+needs beside its items (sources of Triton kernels) is in lines of its own: `{"source": "…", "value": …}`. So are
+recorded steps (`wire.steps`): `{"step": {…}}`.
 
 Fields whose value is the default (null, empty list, `times` 1, …) are left out. A reader ignores fields it does not
 know, and refuses a newer version. The call fields are the columns of `op_calls`: JSON texts as PyTorch's profiler wrote
@@ -25,6 +26,7 @@ from kerneldb import codec
 from kerneldb.codec import Count, Int32
 from kerneldb.replay.errors import PlanError
 from kerneldb.replay.wire import lines
+from kerneldb.replay.wire.steps import Step
 
 FORMAT: Final = "kerneldb-replay-plan"
 VERSION: Final = 1
@@ -154,12 +156,14 @@ class Item:
 class Plan:
     """Items in replay order, with free notes (trace, selection, machine) for the reader of the file.
 
-    `sources` holds what routes need beside the items, by a key that their calls name, as JSON-ready values.
+    `sources` holds what routes need beside the items, by a key that their calls name, as JSON-ready values. A plan with
+    `steps` is replayed in context: its items are the calls of the steps.
     """
 
     items: tuple[Item, ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
     sources: Mapping[str, Any] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +179,18 @@ class _Source:
     value: Any = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    step: Step
+
+
 def to_lines(plan: Plan) -> Iterator[str]:
     """The lines of the plan file, without line ends."""
     yield codec.dump(_Header(FORMAT, VERSION, plan.notes))
     for key, value in plan.sources.items():
         yield codec.dump(_Source(key, value))
     yield from map(codec.dump, plan.items)
+    yield from (codec.dump(_Step(one)) for one in plan.steps)
 
 
 def write(plan: Plan, path: Path) -> None:
@@ -194,18 +204,21 @@ def from_lines(given: Iterable[str], place: str = "plan") -> Plan:
     header = lines.header(_Header, numbered, lines.Wanted(FORMAT, VERSION, "a replay plan", PlanError), place)
     sources: dict[str, Any] = {}
     items: dict[str, Item] = {}
+    steps: list[Step] = []
     for number, text in numbered[1:]:
         with lines.naming(PlanError, place, number):
             data = codec.parse(text)
             if isinstance(data, dict) and "source" in data:
                 source = codec.decode(_Source, data)
                 sources[source.source] = source.value
+            elif isinstance(data, dict) and "step" in data:
+                steps.append(codec.decode(_Step, data).step)
             else:
                 item = codec.decode(Item, data)
                 if item.id in items:
                     raise codec.CodecError(f"a second item '{codec.printable(item.id)}'")
                 items[item.id] = item
-    return Plan(tuple(items.values()), header.notes, sources)
+    return Plan(tuple(items.values()), header.notes, sources, tuple(steps))
 
 
 def read(path: Path) -> Plan:

@@ -16,6 +16,7 @@ from kerneldb.replay import facts, processes, routes
 from kerneldb.replay.wire import plan
 from kerneldb.replay.wire.messages import Broken, Done, Further, Job, Send, Sender, Unusable
 from kerneldb.replay.wire.plan import Item
+from kerneldb.replay.wire.steps import Step
 from kerneldb.replay.worker import energy
 from kerneldb.replay.worker.engine import Engine
 from kerneldb.replay.worker.executor import BrokenDeviceError, Executor, GpuExecutor
@@ -33,6 +34,10 @@ def main() -> int:
         routes.provide(planned.sources, allowed=job.options.allow_code)
         if job.journal is not None:
             return energy.main(job, send, facts.open_device)
+        if job.steps:
+            facts.open_device(job.options, send)
+            chosen = [one for one in planned.steps if one.id in job.steps]
+            return _steps(chosen, planned, job, send)
         monitor, executor = facts.open_device(job.options, send), Executor(job.options)
         if not job.options.on_cpu:
             foreign = facts.foreign(planned.notes.get("vendor"), facts.vendor())
@@ -43,6 +48,19 @@ def main() -> int:
     try:
         further = _asking(planned.items, send) if job.further else None
         Engine(executor, job.options, send).run(_named(planned.items, job.items), further)
+    except BrokenDeviceError as error:
+        send(Broken(str(error)))
+        return 1
+    send(Done())
+    return 0
+
+
+def _steps(chosen: Sequence[Step], planned: plan.Plan, job: Job, send: Send) -> int:
+    """Run steps in context; the exit code is 0 unless the device broke."""
+    from kerneldb.replay.worker import steps
+
+    try:
+        steps.main(chosen, {item.id: item for item in planned.items}, job.options, send, job.filled)
     except BrokenDeviceError as error:
         send(Broken(str(error)))
         return 1

@@ -94,6 +94,13 @@ def read(path: Path, *, operators: bool = True) -> dict[str, list[Marked]]:
             gc.enable()
 
 
+def in_order(path: Path) -> list[Activity]:
+    """What ran on the GPU in the exported trace at `path`, in the order in which it began."""
+    events = whole(path)
+    found = [(event["ts"], _activity(kind, event, "")) for cat, kind in ON_GPU.items() for event in events.of(cat)]
+    return [activity for _, activity in sorted(found, key=lambda one: one[0])]
+
+
 def _marked(events: Events | Text, operators: bool) -> dict[str, list[Marked]]:
     annotations = events.of("user_annotation")
     markers = _Markers(event for event in annotations if str(event["name"]).startswith(MARKER_PREFIX))
@@ -216,16 +223,19 @@ class Session:
     """Profiles the block it is opened for; afterwards `seen` has the marked calls, by label, in time order.
 
     On a GPU it records kernels, copies and runtime calls; without one the operators with their shapes. Everything is
-    read from one exported trace: the same text, names and launch fields as in a recorded one.
+    read from one exported trace: the same text, names and launch fields as in a recorded one. With `ordered`, all that
+    ran on the GPU is in `activities` instead, in the order in which it began: what graphs launch has no calls.
     """
 
-    def __init__(self, *, gpu: bool) -> None:
+    def __init__(self, *, gpu: bool, ordered: bool = False) -> None:
         # `torch.profiler.profile` is the same, and imports torch._inductor (4 s with torch 2.11) to read one setting.
         from torch.autograd.profiler import profile
 
         self._gpu = gpu
         self._profile: Any = profile(use_device="cuda" if gpu else None, record_shapes=not gpu, use_kineto=True)
+        self._ordered = ordered
         self.seen: dict[str, list[Marked]] = {}
+        self.activities: list[Activity] = []
 
     def __enter__(self) -> Self:
         self._profile.__enter__()
@@ -241,6 +251,9 @@ class Session:
         with tempfile.TemporaryDirectory(prefix="kerneldb-replay-") as folder:
             path = Path(folder, "trace.json")
             self._profile.export_chrome_trace(str(path))
+            if self._ordered:
+                self.activities = in_order(path)
+                return {}
             found = read(path, operators=not self._gpu)
         return {label.removeprefix(MARKER_PREFIX): marked for label, marked in found.items()}
 

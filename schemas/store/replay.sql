@@ -21,6 +21,18 @@ DELETE FROM replays WHERE run_id = $run_id AND list_contains($items::VARCHAR[], 
 -- name: forget_attempts
 DELETE FROM replay_attempts WHERE run_id = $run_id AND list_contains($items::VARCHAR[], item_id);
 
+-- name: forget_steps
+DELETE FROM step_replays WHERE run_id = $run_id AND list_contains($steps::VARCHAR[], step_id);
+
+-- name: forget_step_kernels
+DELETE FROM step_kernels WHERE run_id = $run_id AND list_contains($steps::VARCHAR[], step_id);
+
+-- name: step_replays
+INSERT INTO step_replays BY NAME SELECT * FROM replay_rows;
+
+-- name: step_kernels
+INSERT INTO step_kernels BY NAME SELECT * FROM replay_rows;
+
 -- name: replay_attempts
 INSERT INTO replay_attempts BY NAME SELECT * FROM replay_rows;
 

@@ -148,7 +148,11 @@ WHERE
 -- name: runs
 DELETE FROM replay_runs WHERE run_id IN (SELECT run_id FROM moved_runs);
 DELETE FROM power_samples WHERE source = 'replay' AND run_id IN (SELECT run_id FROM moved_runs);
+DELETE FROM step_kernels WHERE run_id IN (SELECT run_id FROM moved_runs);
+DELETE FROM step_replays WHERE run_id IN (SELECT run_id FROM moved_runs);
 INSERT INTO replay_runs BY NAME SELECT * FROM source.main.replay_runs WHERE run_id IN (SELECT run_id FROM moved_runs);
+INSERT INTO step_replays BY NAME SELECT * FROM source.main.step_replays WHERE run_id IN (SELECT run_id FROM moved_runs);
+INSERT INTO step_kernels BY NAME SELECT * FROM source.main.step_kernels WHERE run_id IN (SELECT run_id FROM moved_runs);
 INSERT INTO power_samples BY NAME
 SELECT * FROM source.main.power_samples WHERE source = 'replay' AND run_id IN (SELECT run_id FROM moved_runs);
 

@@ -1,0 +1,348 @@
+"""Makes the plan of a replay in context: recorded iterations with their calls, memory and order."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+from kerneldb.api.queries import rows, selecting, statement
+from kerneldb.api.recorded import Recorded, filled, planned_kernel
+from kerneldb.errors import UsageError
+from kerneldb.ids import content_id
+from kerneldb.replay import routes
+from kerneldb.replay.plan.work import Work
+from kerneldb.replay.steps import memory as memories
+from kerneldb.replay.steps.plan import Builder, Unit, owners
+from kerneldb.replay.wire.plan import Plan, PlannedKernel
+from kerneldb.replay.wire.results import Grade
+from kerneldb.replay.wire.steps import Step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from kerneldb.api.planning import Planned, Request
+    from kerneldb.api.queries import Connection, Row
+    from kerneldb.replay.steps.memory import Memory
+    from kerneldb.replay.wire.step_results import StepKernel, StepResult
+    from kerneldb.warehouse import Warehouse
+
+NO_TENSORS: Final = (
+    "recorded without an Execution Trace, which says what its operators share; record it again with: kerneldb record"
+)
+TOLERANCE: Final = 0.15
+TOLERANCE_NS: Final = 1000
+"""A kernel that is off by more than both, per launch, disagrees."""
+LINKED: Final = "linked"
+NO_STEPS: Final = (
+    "no iteration is selected: a trace needs steps of the profiler, or kernels that repeat; see what there is with: "
+    "kerneldb analyze iterations"
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """A call of an iteration as it is read: its operator, and its launches in order."""
+
+    op_id: int | None
+    launches: tuple[Row, ...]
+
+    @property
+    def key(self) -> str:
+        """What makes it the same call as another one: the signatures of its launches in order."""
+        return " ".join(one["signature_id"] for one in self.launches)
+
+
+def plan_steps(warehouse: Warehouse, request: Request) -> Planned:
+    """Plan a step of each selected trace: the asked iteration, else the second of the steady ones.
+
+    Raises SelectionError, and UsageError where nothing is selected or known.
+    """
+    import pyarrow as pa
+
+    from kerneldb.api.planning import Planned
+
+    with selecting(warehouse, request.where, request.traces) as con:
+        recorded = Recorded(con)
+        found = list(rows(con, "step_iterations"))
+        chosen = list(_chosen(found, request.iteration))
+        if not chosen:
+            raise UsageError(NO_STEPS)
+        read = [_Reader(con, recorded, one, other, request.phase) for one, other in chosen]
+        works = {work.id: work for one in read for work in one.works()}
+        decisions = routes.decide(works.values(), recorded)
+        items = [one.item for one in decisions if one.item is not None]
+        known = {item.id for item in items}
+        steps = tuple(one.step(known) for one in read)
+        sources = routes.gather(items, recorded)
+        vendors = [row["vendor"] for row in rows(con, "replay_vendors")]
+    notes: dict[str, Any] = {"where": request.where, "traces": list(request.traces), "timing": "timeline"}
+    if len(vendors) == 1:
+        notes["vendor"] = vendors[0]
+    routed = {name: pa.string() for name in ("signature_id", "route", "reason")}
+    empty = pa.schema([*routed.items(), ("n", pa.int64()), ("total_ns", pa.int64())]).empty_table()
+    return Planned(Plan(tuple(items), notes, sources, steps), empty)
+
+
+def _chosen(found: Sequence[Row], wanted: str | None) -> Iterator[tuple[Row, Row | None]]:
+    """For each trace and device the iteration to replay, and another one to compare the recording with."""
+    for _, group in itertools.groupby(found, key=lambda row: (row["trace_id"], row["device"])):
+        listed = list(group)
+        steady = [row for row in listed if row["steady_state"] is not False] or listed
+        if wanted is None:
+            place = min(1, len(steady) - 1)
+            one = steady[place]
+        else:
+            named = [row for row in listed if wanted in (row["label"], str(row["iteration"]))]
+            if not named:
+                labels = ", ".join(f"{row['iteration']} ({row['label']})" for row in listed[:8])
+                raise UsageError(f"{listed[0]['trace']} has no iteration {wanted!r}; it has {labels}")
+            one = named[0]
+        others = [row for row in steady if row is not one and row["launches"] == one["launches"]]
+        yield one, others[-1] if others else None
+
+
+class _Reader:
+    """Reads an iteration of a trace."""
+
+    def __init__(self, con: Connection, recorded: Recorded, row: Row, other: Row | None, phase: str | None) -> None:
+        self._con = con
+        self._phase = phase
+        self._recorded = recorded
+        self._row = row
+        self._launches = self._listed(row)
+        self._again = [] if other is None else self._listed(other)
+        if not self._launches:
+            raise UsageError(f"no launch of iteration {row['label']} of {row['trace']} is selected")
+        window = rows(con, "step_window", {**self._range(row), "label": row["label"]})[0]
+        self._window = {"trace_id": row["trace_id"], **window}
+        self._ops = [_op(one) for one in rows(con, "step_ops", self._window)]
+        self._parents = {op.op_id: op.parent for op in self._ops}
+        self._names = {op.op_id: op.name for op in self._ops}
+        self._calls = self._grouped()
+
+    def _range(self, row: Row) -> dict[str, Any]:
+        where = {name: row[name] for name in ("trace_id", "device")}
+        return {**where, "first": row["first_launch_index"], "last": row["last_launch_index"]}
+
+    def _listed(self, row: Row) -> list[Row]:
+        return rows(self._con, "step_launches", {**self._range(row), "phase": self._phase})
+
+    def _grouped(self) -> list[Call]:
+        """The calls in the order of their first launch."""
+        linked = [one for one in self._launches if one["launch_status"] == LINKED and one["op_id"] in self._parents]
+        known = {op_id: _can_be_called(name) for op_id, name in self._names.items()}
+        outer = owners((one["op_id"] for one in linked), self._parents, known)
+        groups: dict[Any, list[Row]] = defaultdict(list)
+        for number, one in enumerate(self._launches):
+            op = outer.get(one["op_id"]) if one["launch_status"] == LINKED else None
+            groups[("op", op) if op is not None else ("launch", number)].append(one)
+        return [Call(key[1] if key[0] == "op" else None, tuple(group)) for key, group in groups.items()]
+
+    def works(self) -> Iterator[Work]:
+        """A work per distinct call of the iteration."""
+        groups: dict[str, list[Call]] = defaultdict(list)
+        for call in self._calls:
+            groups[call.key].append(call)
+        for key, calls in groups.items():
+            first, kernels = calls[0], tuple(_kernels(calls))
+            spec = None if first.op_id is None else self._recorded.spec(self._row["trace_id"], first.op_id)
+            category = next((one["category"] for one in first.launches if one["kind"] == "kernel"), "MEMCPY")
+            yield Work(content_id("p1", key), kernels, category, spec)
+
+    def step(self, known: set[str]) -> Step:
+        """The step, of calls that some route replays."""
+        memory, method = self._memory()
+        units = [_unit(call) for call in self._calls]
+        parts = Builder(memory, units).parts()
+        lost = [call for call, unit in zip(self._calls, units, strict=True) if unit.item not in known]
+        row = self._row
+        again = Counter[str]()
+        for one in self._again:
+            again[one["signature_id"]] += one["duration_ns"]
+        phases = {one["phase"] for one in self._launches}
+        return Step(
+            id=content_id("st1", row["trace_id"], str(row["device"]), str(row["label"]), str(len(self._launches))),
+            trace=row["trace"],
+            trace_id=row["trace_id"],
+            method=method,
+            storages=tuple(parts.storages),
+            tensors=tuple(parts.tensors),
+            calls=tuple(parts.calls),
+            iteration=str(row["label"]),
+            phase=phases.pop() if len(phases) == 1 else None,
+            recorded_as="cuda_graph" if all(one["launch_status"] == "graph" for one in self._launches) else "eager",
+            span_ns=_span(self._launches),
+            busy_ns=_busy(self._launches),
+            again_ns=tuple(sorted(again.items())),
+            again_span_ns=_span(self._again) if self._again else None,
+            unplanned=sum(len(call.launches) for call in lost),
+            unplanned_ns=sum(one["duration_ns"] for call in lost for one in call.launches),
+        )
+
+    def _memory(self) -> tuple[Memory, Any]:
+        """The allocations of the iteration, and how they are known."""
+        if any(op.inputs or op.outputs for op in self._ops):
+            found = memories.traced(self._ops)
+            asked = {"trace_id": self._row["trace_id"], "from_ns": self._window["from_ns"]}
+            moments = [filled(memories.Moment, one) for one in rows(self._con, "step_memory", asked)]
+            events = memories.settle(found, moments)
+            return found, "execution trace and memory events" if events else "execution trace"
+        raise UsageError(f"{self._row['trace']}: {NO_TENSORS}")
+
+
+def _can_be_called(name: str) -> bool:
+    return "::" in name and not name.startswith(("autograd::", "torch::"))
+
+
+def _op(row: Row) -> memories.Op:
+    outputs = tuple(one for argument in memories.views(row["outputs"]) for one in argument if one is not None)
+    inputs = memories.views(row["inputs"])
+    end = max(row["end_ns"], row["start_ns"] + 1)
+    return memories.Op(row["op_id"], row["parent_id"], row["start_ns"], end, row["name"] or "", inputs, outputs)
+
+
+def _kernels(calls: Sequence[Call]) -> Iterator[PlannedKernel]:
+    for ordinal, first in enumerate(calls[0].launches):
+        times = sorted(call.launches[ordinal]["duration_ns"] for call in calls)
+        sums = {"launches": len(times), "median_ns": times[len(times) // 2], "total_ns": sum(times)}
+        yield planned_kernel({**first, "ordinal": ordinal, **sums})
+
+
+def _unit(call: Call) -> Unit:
+    first = call.launches[0]
+    durations = tuple(one["duration_ns"] for one in call.launches)
+    return Unit(content_id("p1", call.key), call.op_id, first["called_ns"], first["stream"] or 0, durations)
+
+
+def _span(launches: Sequence[Row]) -> int:
+    return int(max(one["end_ns"] for one in launches) - min(one["start_ns"] for one in launches))
+
+
+def _busy(launches: Iterable[Row]) -> int:
+    covered, until = 0, -1
+    for one in sorted(launches, key=lambda row: row["start_ns"]):
+        covered += max(0, one["end_ns"] - max(one["start_ns"], until))
+        until = max(until, one["end_ns"])
+    return int(covered)
+
+
+PLANNED: Final = (
+    ("trace", "string"), ("iteration", "string"), ("recorded_as", "string"), ("method", "string"), ("calls", "int64"),
+    ("distinct_calls", "int64"), ("launches", "int64"), ("unplanned", "int64"), ("unplanned_pct", "double"),
+    ("storages", "int64"), ("given_bytes", "int64"), ("allocated_bytes", "int64"), ("unknown_inputs", "int64"),
+    ("span_ns", "int64"), ("busy_ns", "int64"),
+)  # fmt: skip
+"""Columns of `planned_rows`, with their Arrow types."""
+
+
+def planned_rows(plan: Plan) -> Iterator[Row]:
+    """The steps of a plan: a row each, with how much of it is known."""
+    for step in plan.steps:
+        given = [one.bytes for one in step.storages if one.given]
+        made = [one.bytes for one in step.storages if not one.given]
+        named = [place for call in step.calls for argument in call.inputs for place in argument]
+        total = sum(sum(call.recorded_ns) for call in step.calls)
+        yield {
+            **{name: getattr(step, name) for name in ("trace", "iteration", "recorded_as", "method", "unplanned")},
+            **{name: getattr(step, name) for name in ("span_ns", "busy_ns")},
+            "calls": len(step.calls),
+            "distinct_calls": len({call.item for call in step.calls}),
+            "launches": sum(len(call.recorded_ns) for call in step.calls),
+            "unplanned_pct": 100 * step.unplanned_ns / total if total else None,
+            "storages": len(step.storages),
+            "given_bytes": sum(given),
+            "allocated_bytes": sum(made),
+            "unknown_inputs": named.count(-1),
+        }
+
+
+OF_STEP: Final = ("iteration", "phase", "recorded_as", "method", "unplanned", "unplanned_ns", "again_span_ns")
+OF_KERNEL: Final = ("ordinal", "signature_id", "launches", "filled", "reason", "recorded_ns", "close_ns")
+OF_RESULT: Final = (
+    "mode", "calls", "rebuilt", "apart", "filled", "substituted", "segments", "memory_bytes", "reason"
+)  # fmt: skip
+
+
+def step_rows(
+    run_id: str, steps: Mapping[str, Step], results: Iterable[StepResult], no_energy: str | None
+) -> dict[str, list[Row]]:
+    """Rows of `step_replays` and `step_kernels`; results of other steps are left out."""
+    known = [(steps[one.step], one) for one in results if one.step in steps]
+    return {
+        "step_replays": [_replay_row(run_id, step, one, no_energy) for step, one in known],
+        "step_kernels": [_kernel_row(run_id, step, one, kernel) for step, one in known for kernel in one.kernels],
+    }
+
+
+def _replay_row(run_id: str, step: Step, result: StepResult, no_energy: str | None) -> Row:
+    measured = {one.quantity: one for one in result.measured}
+    wall, energy = measured.get("wall_ns"), measured.get("energy_mj")
+    ends = {"": "value", "low_": "low", "high_": "high"}
+    return {
+        **{name: getattr(step, name) for name in OF_STEP},
+        **{name: getattr(result, name) for name in OF_RESULT},
+        **{f"wall_{end}ns": wall and getattr(wall, field) for end, field in ends.items()},
+        **{f"energy_{end}mj": energy and getattr(energy, field) for end, field in ends.items()},
+        "energy_reason": energy.reason if energy else no_energy,
+        "run_id": run_id,
+        "step_id": step.id,
+        "recorded_trace": step.trace_id,
+        "recorded_span_ns": step.span_ns,
+        "recorded_busy_ns": step.busy_ns,
+        "uncaptured": json.dumps(result.uncaptured) if result.uncaptured else None,
+        "notes": json.dumps(result.notes) if result.notes else None,
+    }
+
+
+def _kernel_row(run_id: str, step: Step, result: StepResult, kernel: StepKernel) -> Row:
+    time, again = kernel.time, dict(step.again_ns).get(kernel.signature_id)
+    ends = {"": "median_ns", "_low": "low_ns", "_high": "high_ns"}
+    recorded = kernel.recorded_ns or None
+    return {
+        **{name: getattr(kernel, name) for name in OF_KERNEL},
+        **{f"agreement{end}": time and recorded and getattr(time, name) / recorded for end, name in ends.items()},
+        "grade": kernel.grade.value,
+        "again_ns": again,
+        "runs": time and time.n,
+        "replay_ns": time and time.median_ns,
+        "low_ns": time and time.low_ns,
+        "high_ns": time and time.high_ns,
+        "disagrees": _disagrees(kernel),
+        "cause": _cause(step, kernel, again) if time is None or _disagrees(kernel) else None,
+        "run_id": run_id,
+        "step_id": step.id,
+        "mode": result.mode,
+        "item_id": kernel.item,
+    }
+
+
+def _disagrees(kernel: StepKernel) -> bool:
+    same = kernel.time is not None and kernel.grade.rank <= Grade.L1.rank
+    off = 0.0 if kernel.time is None else abs(kernel.time.median_ns - kernel.recorded_ns)
+    return same and off > max(TOLERANCE * kernel.recorded_ns, TOLERANCE_NS * kernel.launches)
+
+
+def _cause(step: Step, kernel: StepKernel, again: int | None) -> str:
+    """Why a kernel has no time, or another one than was recorded, as far as that is known."""
+    if kernel.time is None:
+        return kernel.reason or "some of its launches did not come out"
+    if again is not None and abs(again - kernel.recorded_ns) > TOLERANCE * kernel.recorded_ns:
+        return "the recorded iterations differ as much"
+    if step.method == "inferred from dims":
+        return "values, or the memory that its inputs were in, which is inferred"
+    return "values of its inputs, or the state of the device"
+
+
+def disagreements(warehouse: Warehouse, run_ids: Sequence[str]) -> pa.Table:
+    """The kernels of replayed steps that disagree with the recording or have no time, those with most time first."""
+    return warehouse.answer(statement("step_disagreements"), {"run_ids": list(run_ids)})
+
+
+def results(warehouse: Warehouse, run_ids: Sequence[str]) -> pa.Table:
+    """What replayed steps say together, a row per step and mode."""
+    return warehouse.answer(statement("step_results"), {"run_ids": list(run_ids)})

@@ -1,0 +1,157 @@
+"""A step as CUDA graphs: as one where all of it can be captured, else split at the calls that cannot, by name.
+
+Between two graphs such a call runs by itself. It runs on the tensors that it had while the step was captured, which
+stay alive, so that the graphs after it read what it returned then: its kernels run each time, its results are those of
+the first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kerneldb.replay.errors import FAILURES
+from kerneldb.replay.measure.loops import capturing
+from kerneldb.replay.steps.player import Player
+from kerneldb.replay.wire.results import Activity
+
+RESTARTS: Final = 24
+
+
+@dataclass(slots=True)
+class Captured:
+    """Graphs and the calls between them, in order; `between` are the operators of these."""
+
+    parts: list[Callable[[], object]] = field(default_factory=list)
+    held: list[Any] = field(default_factory=list)
+    segments: int = 0
+    between: tuple[str, ...] = ()
+    stream: Any = None
+
+    def replay(self) -> None:
+        """Run the step."""
+        import torch
+
+        with torch.no_grad():
+            for part in self.parts:
+                part()
+
+
+class _RefusedError(Exception):
+    """A call cannot be captured."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__(place)
+        self.place = place
+
+
+def capture(player: Player, waits: set[int], check: Callable[[], object]) -> Captured:
+    """Capture the step; `waits` are the places of calls that wait for the device. Raises what its calls raise."""
+    import torch
+
+    alone = set(waits)
+    player.run()
+    check()
+    for _ in range(RESTARTS):
+        stream = torch.cuda.Stream()
+        try:
+            with torch.cuda.stream(stream), torch.no_grad():
+                player.run()  # what each stream has of its own (workspaces) is made outside of a graph
+                torch.cuda.synchronize()
+                return _captured(player, alone)
+        except _RefusedError as refused:
+            with contextlib.suppress(RuntimeError):
+                torch.cuda.synchronize()
+            alone.add(refused.place)
+    message = f"more than {RESTARTS} calls of the step cannot be captured"
+    raise RuntimeError(message)
+
+
+def _captured(player: Player, alone: set[int]) -> Captured:
+    import torch
+
+    made, pool, calls = Captured(), torch.cuda.graph_pool_handle(), player.step.calls
+    names: list[str] = []
+    player.begin()
+    place = 0
+    while place < len(calls):
+        if place in alone:
+            made.parts.append(_by_itself(player, place))
+            names.append(_name(player, place))
+            place += 1
+            continue
+        graph = torch.cuda.CUDAGraph()
+        with capturing(graph, pool):
+            while place < len(calls) and place not in alone:
+                _step(player, place)
+                place += 1
+        made.parts.append(graph.replay)
+        made.held.append(graph)
+        made.segments += 1
+    made.between = tuple(dict.fromkeys(names))
+    torch.cuda.synchronize()
+    return made
+
+
+def _step(player: Player, place: int) -> None:
+    player.before(player.step.calls[place])
+    try:
+        player.make(place)
+    except FAILURES as error:
+        raise _RefusedError(place) from error
+    player.after(player.step.calls[place])
+
+
+def _by_itself(player: Player, place: int) -> Callable[[], object]:
+    call, how = player.step.calls[place], player.prepared[place]
+    player.before(call)
+    if how.resolved is None:
+        player.make(place)
+        again: Callable[[], object] = functools.partial(player.make, place)
+    else:
+        args, kwargs = player.arguments(call, how)
+        function, settings = how.resolved.overload.function, how.settings
+
+        def again() -> None:
+            with settings():
+                function(*args, **kwargs)
+
+        player.make(place)
+    player.after(call)
+    return again
+
+
+def _name(player: Player, place: int) -> str:
+    item = player.items.get(player.step.calls[place].item)
+    return "" if item is None else (item.spec.call.op if item.spec else item.route)
+
+
+Found = list[tuple[list[Activity], list[list[float]]]]
+
+
+def aligned(launched: Sequence[Sequence[Activity]], activities: Sequence[Activity], runs: int) -> Found | None:
+    """The kernels of each call among those of `runs` replays, in order, with their durations, one a run.
+
+    `launched` are those of each call when it ran by itself; where both sequences differ, the longest common ones are
+    taken. None where the replays differ.
+    """
+    if not runs or not activities or len(activities) % runs:
+        return None
+    size = len(activities) // runs
+    turns = [activities[turn * size : (turn + 1) * size] for turn in range(runs)]
+    if any([one.name for one in turn] != [one.name for one in turns[0]] for turn in turns):
+        return None
+    flat = [(place, one.name, one.grid, one.block) for place, some in enumerate(launched) for one in some]
+    came = [(one.name, one.grid, one.block) for one in turns[0]]
+    matcher = difflib.SequenceMatcher(None, [one[1:] for one in flat], came, autojunk=False)
+    found: Found = [([], []) for _ in launched]
+    for first, second, count in matcher.get_matching_blocks():
+        for offset in range(count):
+            seen, durations = found[flat[first + offset][0]]
+            seen.append(turns[0][second + offset])
+            durations.append([turn[second + offset].duration_ns for turn in turns])
+    return found

@@ -1,0 +1,357 @@
+"""Runs the calls of a step in order on one device, with its memory reused as recorded.
+
+What was there before the step (parameters, caches, inputs) is made once, with values by its meaning in the first call
+that takes it. All else is allocated, viewed and freed through the allocator of PyTorch in the recorded order, so that a
+call finds in the cache what the one before it left there.
+
+A call of whose tensors nothing is known runs on inputs of its own; one that cannot run at all is *filled*: the device
+waits for the recorded time. Values decide how long some calls take, and wrong ones (an index out of range) break the
+device. So a first run checks each call before it is made: integers and masks that are not what their meaning asks for
+are replaced by tensors that are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from kerneldb.replay.errors import FAILURES, Reason, UnresolvedCallError, first_line
+from kerneldb.replay.resolve.calls import ResolvedCall, Settings, generator
+from kerneldb.replay.resolve.tensors import INTEGERS, Fill, TensorSpec, make, refill, torch_dtype, torch_name
+from kerneldb.replay.routes import find
+from kerneldb.replay.routes.aten import AtenRoute, on_paper
+from kerneldb.replay.routes.base import Call
+from kerneldb.replay.wire.plan import Item
+from kerneldb.replay.wire.steps import UNKNOWN, Step, StepCall, Tensor
+
+PLAIN: Final = Fill("normal", 0.0, 1.0)
+WEIGHT: Final = Fill("normal", 0.0, 0.02)
+GAIN: Final = Fill("normal", 1.0, 0.02)
+OPTIONS: Final = 12
+
+
+class Clock:
+    """Lets the device wait: `torch.cuda._sleep` counts cycles, how many a nanosecond has is measured once."""
+
+    def __init__(self, device: str) -> None:
+        self._cycles_per_ns = 0.0
+        if device == "cpu":
+            return
+        import torch
+
+        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        for _ in range(2):
+            torch.cuda.synchronize()
+            first.record()
+            torch.cuda._sleep(20_000_000)
+            last.record()
+            last.synchronize()
+        self._cycles_per_ns = 20_000_000 / (float(first.elapsed_time(last)) * 1e6)
+
+    def wait(self, nanoseconds: float) -> None:
+        """Enqueue a wait."""
+        if self._cycles_per_ns:
+            import torch
+
+            torch.cuda._sleep(max(1, int(nanoseconds * self._cycles_per_ns)))
+
+
+@dataclasses.dataclass(slots=True)
+class Prepared:
+    """How a call of the step is made now.
+
+    `resolved` is what is called, with tensors of the step where `slots` name them (per argument, as in the plan), and
+    `own` ones elsewhere; `apart` a call of a route that brings its inputs. Neither: the call is filled.
+    """
+
+    resolved: ResolvedCall | None = None
+    settings: Settings = contextlib.nullcontext
+    apart: Call | None = None
+    own: dict[tuple[int, int], Any] = dataclasses.field(default_factory=dict)
+
+
+class Player:
+    """Makes and runs the calls of a step. `attempts` says for each item which of its rebuilt calls is made."""
+
+    def __init__(
+        self, step: Step, items: Mapping[str, Item], device: str, filled: frozenset[str] = frozenset()
+    ) -> None:
+        self.step = step
+        self.items = items
+        self.device = device
+        self.filled: dict[str, str] = dict.fromkeys(filled, "it broke the worker")
+        self.attempts: Counter[str] = Counter()
+        self.notes: Counter[str] = Counter()
+        self.prepared: list[Prepared] = []
+        self.result: Any = None
+        self._clock = Clock(device)
+        self._options: dict[str, list[tuple[ResolvedCall, Settings]]] = {}
+        self._aparts: dict[str, Call] = {}
+        self._generators = {name: generator(name, 0) for name in {device, "cpu"}}
+        self._dtypes = [_dtype(one.dtype) for one in step.tensors]
+        self._views: dict[int, list[int]] = defaultdict(list)
+        for place, one in enumerate(step.tensors):
+            self._views[one.storage].append(place)
+        self._storages: dict[int, Any] = {}
+        self._live: dict[int, Any] = {}
+        self._kept: set[int] = set()
+
+    # What the calls are.
+
+    def prepare(self) -> None:
+        """Choose for each call how it is made, by the attempts; what was made for earlier ones is dropped."""
+        self.prepared = [self._prepared(call) for call in self.step.calls]
+
+    def further(self, item: str) -> bool:
+        """Go on to the next rebuilt call of an item; False where there is none."""
+        if self.attempts[item] + 1 >= len(self._options.get(item, ())):
+            return False
+        self.attempts[item] += 1
+        return True
+
+    def fill(self, item: str, reason: str) -> None:
+        """Let calls of an item be filled from now on."""
+        self.filled[item] = reason
+
+    def again(self, place: int) -> None:
+        """Choose anew how a call is made."""
+        self.prepared[place] = self._prepared(self.step.calls[place])
+
+    def _prepared(self, call: StepCall) -> Prepared:
+        item = self.items.get(call.item)
+        if item is None or call.item in self.filled:
+            return Prepared()
+        try:
+            if item.route != AtenRoute.name or not call.inputs:
+                return Prepared(apart=self._apart(item))
+            if item.id not in self._options:
+                self._options[item.id] = list(itertools.islice(on_paper(item, self.device), OPTIONS))
+            resolved, settings = self._options[item.id][self.attempts[item.id]]
+        except (*FAILURES, LookupError) as error:
+            self.filled[call.item] = first_line(error) if not isinstance(error, LookupError) else "no call fits"
+            return Prepared()
+        return Prepared(resolved, settings)
+
+    def _apart(self, item: Item) -> Call:
+        """The first call of a route, with its own inputs. Raises what routes raise."""
+        if item.id not in self._aparts:
+            self._aparts[item.id] = next(iter(find(item.route).prepare(item, self.device)))
+        return self._aparts[item.id]
+
+    # Running.
+
+    def run(self, around: Callable[[int], contextlib.AbstractContextManager[Any]] | None = None) -> None:
+        """Run the step once; each call inside what `around` gives for its place."""
+        import torch
+
+        self.begin()
+        with torch.no_grad():
+            for place, call in enumerate(self.step.calls):
+                self.before(call)
+                if around is None:
+                    self.make(place)
+                else:
+                    with around(place):
+                        self.make(place)
+                self.after(call)
+
+    def begin(self) -> None:
+        """Free what the step before left over."""
+        for storage in [one for one in self._storages if one not in self._kept]:
+            self._free(storage)
+
+    def before(self, call: StepCall) -> None:
+        """Allocate what the recorded program allocated before a call."""
+        for storage in call.allocates:
+            self._free(storage)
+            self._allocate(storage)
+
+    def after(self, call: StepCall) -> None:
+        """Free what it freed after the call."""
+        for storage in call.frees:
+            if storage not in self._kept:
+                self._free(storage)
+
+    def make(self, place: int) -> None:
+        """Make a call, and keep what it returns."""
+        call, how = self.step.calls[place], self.prepared[place]
+        if how.resolved is None:
+            if how.apart is not None:
+                how.apart.call()
+            else:
+                self._clock.wait(sum(call.recorded_ns))
+            self._stand_in(call)
+            return
+        args, kwargs = self.arguments(call, how)
+        with how.settings():
+            self.result = how.resolved.overload.function(*args, **kwargs)
+        self._bind(call, self.result)
+
+    def arguments(self, call: StepCall, how: Prepared) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments of a call: tensors of the step, made ones where those are not known, and plain values."""
+        assert how.resolved is not None  # noqa: S101 (callers look before)
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        pairs = zip(how.resolved.overload.parameters, how.resolved.values, strict=False)
+        for index, (parameter, value) in enumerate(pairs):
+            slots = call.inputs[index] if index < len(call.inputs) else ()
+            found = self._value(how, index, value, slots)
+            if parameter.keyword:
+                kwargs[parameter.name] = found
+            else:
+                args.append(found)
+        return args, kwargs
+
+    def _value(self, how: Prepared, index: int, value: Any, slots: Sequence[int]) -> Any:
+        if isinstance(value, TensorSpec):
+            return self._tensor(how, (index, 0), value, slots[0] if len(slots) == 1 else UNKNOWN)
+        if not isinstance(value, list):
+            return value
+        tensors = any(isinstance(one, TensorSpec) for one in value) or (slots and not value)
+        if not tensors:
+            return value
+        if not slots:
+            return [one and self._tensor(how, (index, n), one, UNKNOWN) for n, one in enumerate(value)]
+        same = len(value) == len(slots)
+        return [self._tensor(how, (index, n), value[n] if same else None, slot) for n, slot in enumerate(slots)]
+
+    def _tensor(self, how: Prepared, key: tuple[int, int], spec: TensorSpec | None, slot: int) -> Any:
+        if key in how.own:
+            return how.own[key]
+        if slot == UNKNOWN:
+            if spec is None:
+                return None
+            how.own[key] = make(spec, self.device, self._generators["cpu" if spec.place else self.device])
+            return how.own[key]
+        return self.view(slot, spec)
+
+    def arguments_of(self, place: int) -> Iterator[tuple[tuple[int, int], TensorSpec | None, int]]:
+        """The tensors that a call takes from the step: argument and entry, what it is to be, and its place there."""
+        call, how = self.step.calls[place], self.prepared[place]
+        values = () if how.resolved is None else how.resolved.values
+        for index, slots in enumerate(call.inputs[: len(values)]):
+            value = values[index]
+            entries = value if isinstance(value, list) and len(value) == len(slots) else [value] * len(slots)
+            if isinstance(value, TensorSpec | list):
+                for entry, (spec, slot) in enumerate(zip(entries, slots, strict=True)):
+                    if slot != UNKNOWN and (index, entry) not in how.own:
+                        yield (index, entry), spec if isinstance(spec, TensorSpec) else None, slot
+
+    def replace(self, place: int, key: tuple[int, int], slot: int, fill: Fill, why: str) -> None:
+        """Give a call a tensor of its own in place of one of the step."""
+        tensor, how = self.step.tensors[slot], self.prepared[place]
+        name = torch_name(tensor.dtype)
+        spec = TensorSpec(tensor.dims, tensor.strides, name, fill)
+        where = "cpu" if self.step.storages[tensor.storage].host else self.device
+        how.own[key] = make(spec, where, self._generators["cpu" if where == "cpu" else self.device])
+        self.notes[f"{how.resolved.overload.name if how.resolved else ''}: {why}"] += 1
+
+    # Memory.
+
+    def view(self, place: int, spec: TensorSpec | None = None) -> Any:
+        """The tensor of the step at `place`; one whose storage is not there is made, with the values of `spec`."""
+        found = self._live.get(place)
+        if found is not None:
+            return found
+        tensor = self.step.tensors[place]
+        if self._dtypes[place] is None:
+            raise UnresolvedCallError(Reason.DTYPE, tensor.dtype)
+        if tensor.storage not in self._storages:
+            self._give(tensor.storage, place, spec)
+        made = self._viewed(place, tensor)
+        self._live[place] = made
+        return made
+
+    def _viewed(self, place: int, tensor: Tensor) -> Any:
+        import torch
+
+        storage = self._storages[tensor.storage]
+        made = torch.empty(0, dtype=self._dtypes[place], device=storage.device)
+        return made.set_(storage, tensor.offset, tensor.dims, tensor.strides)
+
+    def _allocate(self, storage: int) -> None:
+        import torch
+
+        known = self.step.storages[storage]
+        where = "cpu" if known.host else self.device
+        self._storages[storage] = torch.empty(known.bytes, dtype=torch.uint8, device=where).untyped_storage()
+
+    def _give(self, storage: int, place: int, spec: TensorSpec | None) -> None:
+        """Make a storage that stays: one from before the step, or one that nothing in the step has made."""
+        import torch
+
+        self._allocate(storage)
+        self._kept.add(storage)
+        if not self.step.storages[storage].given:
+            self.notes["tensors that no call of the step made"] += 1
+        dtype = self._dtypes[place]
+        held = self._storages[storage]
+        count = held.nbytes() // max(dtype.itemsize, 1)
+        flat = torch.empty(0, dtype=dtype, device=held.device).set_(held, 0, (count,), (1,))
+        name = str(dtype).removeprefix("torch.")
+        fill = PLAIN if spec is None else spec.fill
+        dims = self.step.tensors[place].dims
+        if fill == PLAIN and self.step.storages[storage].given:
+            fill = WEIGHT if len(dims) > 1 else GAIN
+        if name in INTEGERS and fill.kind in {"normal", "uniform"}:
+            fill = Fill("constant", 0)
+        where = "cpu" if held.device.type == "cpu" else self.device
+        refill(flat, TensorSpec((count,), (1,), name, fill), self._generators[where])
+
+    def _free(self, storage: int) -> None:
+        self._storages.pop(storage, None)
+        self._kept.discard(storage)
+        for place in self._views[storage]:
+            self._live.pop(place, None)
+
+    def _bind(self, call: StepCall, result: Any) -> None:
+        """Keep the tensors that a call returned under the places that the plan has for them."""
+        for place, tensor in zip(call.outputs, returned(result), strict=False):
+            if place == UNKNOWN:
+                continue
+            planned = self.step.tensors[place]
+            held = self._storages.get(planned.storage)
+            storage = tensor.untyped_storage()
+            if held is not None and held.data_ptr() == storage.data_ptr():
+                continue
+            if tuple(tensor.shape) != planned.dims or storage.nbytes() < _needed(planned, tensor.element_size()):
+                self._stand_in(call)
+                continue
+            self._free(planned.storage)
+            self._storages[planned.storage] = storage
+            if tensor.stride() == planned.strides and tensor.storage_offset() == planned.offset:
+                self._live[place] = tensor
+
+    def _stand_in(self, call: StepCall) -> None:
+        """Make the storages that a call would have returned, where they are not there."""
+        for place in call.outputs:
+            if place != UNKNOWN and self.step.tensors[place].storage not in self._storages:
+                self._give(self.step.tensors[place].storage, place, None)
+
+
+def _dtype(name: str) -> Any:
+    """The torch.dtype of a recorded name; None where this torch has none."""
+    try:
+        return torch_dtype(torch_name(name))
+    except UnresolvedCallError:
+        return None
+
+
+def _needed(tensor: Tensor, item_bytes: int) -> int:
+    span = 0 if 0 in tensor.dims else 1 + sum((n - 1) * s for n, s in zip(tensor.dims, tensor.strides, strict=True))
+    return (tensor.offset + span) * item_bytes if span else 0
+
+
+def returned(result: Any) -> Iterator[Any]:
+    """The tensors that a call returned, lists too, in order."""
+    import torch
+
+    if isinstance(result, torch.Tensor):
+        yield result
+    elif isinstance(result, list | tuple):
+        for one in result:
+            yield from returned(one)

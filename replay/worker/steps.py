@@ -1,0 +1,290 @@
+"""The worker's third job: recorded steps as a whole. Rehearse, find the calls that launch the recorded kernels, time.
+
+Each mode gives one result: the step run call by call (`eager`), and captured in CUDA graphs (`cuda_graph`). Kernels are
+timed by CUPTI inside the step; the step itself by the clock of the device, without a profiler. Before either, the step
+runs for a while, so that clocks and memory are as in a program that goes on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from kerneldb.recordings import Measurement
+from kerneldb.replay import facts, routes
+from kerneldb.replay.errors import FAILURES, first_line
+from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError, open_meter
+from kerneldb.replay.measure.loops import spread
+from kerneldb.replay.options import Options
+from kerneldb.replay.recording import measuring
+from kerneldb.replay.recording.settings import Settings
+from kerneldb.replay.routes.base import Seen
+from kerneldb.replay.routes.grades import CallMatch
+from kerneldb.replay.steps.graphs import Captured, aligned, capture
+from kerneldb.replay.steps.player import Player
+from kerneldb.replay.steps.rehearsal import rehearse
+from kerneldb.replay.wire.messages import Begin, Send, StepDone
+from kerneldb.replay.wire.plan import Item
+from kerneldb.replay.wire.results import Activity, Grade
+from kerneldb.replay.wire.step_results import StepKernel, StepResult
+from kerneldb.replay.wire.steps import Step
+from kerneldb.replay.worker.executor import BrokenDeviceError, usual
+from kerneldb.replay.worker.profiling import Marked, Session, marker
+
+ROUNDS: Final = 6
+ROUND_SECONDS: Final = 40.0
+WARM_SECONDS: Final = 3.0
+CPU_WARM_SECONDS: Final = 0.2
+WALL_SECONDS: Final = 3.0
+CPU_WALL_SECONDS: Final = 0.6
+CLOSE: Final = 0.1
+NOT_RUN: Final = "stood in for by a wait"
+ON_CPU: Final = "on a CPU no kernel comes out"
+NOTES: Final = 12
+
+
+@dataclasses.dataclass(slots=True)
+class Played:
+    """What one kernel of one call of the step came to: durations over the runs, and how it compares."""
+
+    grade: Grade
+    durations: Sequence[float] = ()
+    reason: str | None = None
+    filled: bool = False
+
+
+class StepRun:
+    """Runs one step of a plan, and reports its results."""
+
+    def __init__(
+        self, step: Step, items: Mapping[str, Item], options: Options, send: Send, filled: frozenset[str] = frozenset()
+    ) -> None:
+        self._step = step
+        self._options = options
+        self._send = send
+        self._player = Player(step, items, options.device, filled)
+        self._started = time.monotonic()
+
+    def run(self) -> None:
+        """Both modes. Raises BrokenDeviceError."""
+        self._settle()
+        play = self._player.run
+        self._warm(play)
+        marked = self._profiled(self._marked_run)
+        calls = [usual([[one.activities for one in marked.get(str(place), [])] or [[]]]) for place in self._places]
+        played = [self._of_call(place, *calls[place][:2]) for place in self._places]
+        self._report("eager", played, self._whole(play))
+        if not self._options.on_cpu and self._options.loops:
+            waits = {place for place in self._places if any(one.waits for one in marked.get(str(place), []))}
+            self._graph(waits, [calls[place][0] for place in self._places])
+
+    def _marked_run(self) -> None:
+        self._player.run(around=lambda place: marker(str(place)))
+
+    @property
+    def _places(self) -> range:
+        return range(len(self._step.calls))
+
+    def _settle(self) -> None:
+        """Rehearse until the recorded kernels come out, each item with the best of its calls."""
+        player, best = self._player, dict[str, tuple[int, int]]()
+        until = time.monotonic() + ROUND_SECONDS
+        for _ in range(ROUNDS):
+            self._rehearse()
+            if self._options.on_cpu:
+                return
+            marked = self._profiled(self._marked_run, runs=1)
+            ranks = defaultdict[str, int](int)
+            for place in self._places:
+                item = self._step.calls[place].item
+                match = self._match(place, [one for some in marked.get(str(place), []) for one in some.activities])
+                ranks[item] = max(ranks[item], Grade.L4.rank if match is None else match.grade.rank)
+            for item, rank in ranks.items():
+                best[item] = min(best.get(item, (rank, player.attempts[item])), (rank, player.attempts[item]))
+            missed = [item for item, rank in ranks.items() if rank and best[item][0] and item not in player.filled]
+            if not [item for item in missed if player.further(item)] or time.monotonic() > until:
+                break
+        for item, (_, attempt) in best.items():
+            player.attempts[item] = attempt
+        self._rehearse()
+
+    def _rehearse(self) -> None:
+        self._player.notes.clear()
+        self._player.prepare()
+        rehearse(self._player, lambda item: self._send(Begin(item, "rehearse")), self._check)
+        self._send(Begin(None, "collect"))
+
+    def _check(self) -> None:
+        if not self._options.on_cpu:
+            import torch
+
+            try:
+                torch.cuda.synchronize()
+            except RuntimeError as error:
+                raise BrokenDeviceError(str(error).splitlines()[0]) from error
+
+    def _match(self, place: int, seen: Sequence[Activity]) -> CallMatch | None:
+        """How a call compares; None where it was not made."""
+        how = self._player.prepared[place]
+        call, item = how.resolved or how.apart, self._player.items.get(self._step.calls[place].item)
+        return None if call is None or item is None else routes.verify(item, call, Seen(seen))
+
+    def _warm(self, play: Callable[[], object]) -> None:
+        until = time.monotonic() + (CPU_WARM_SECONDS if self._options.on_cpu else WARM_SECONDS)
+        play()
+        while time.monotonic() < until:
+            play()
+            self._check()
+
+    def _profiled(self, play: Callable[[], object], runs: int | None = None) -> dict[str, list[Marked]]:
+        with Session(gpu=not self._options.on_cpu) as session:
+            for _ in range(runs or self._options.runs):
+                play()
+                self._check()
+        return session.seen
+
+    def _of_call(self, place: int, seen: Sequence[Activity], durations: Sequence[Sequence[float]]) -> list[Played]:
+        """The kernels of a call, in the order of the item's."""
+        call = self._step.calls[place]
+        item = self._player.items.get(call.item)
+        if item is None or call.item in self._player.filled:
+            why = self._player.filled.get(call.item) or "no route replays it"
+            return [Played(Grade.L4, reason=f"{NOT_RUN}: {why}", filled=True) for _ in call.recorded_ns]
+        if self._options.on_cpu:
+            return [Played(Grade.L4, reason=ON_CPU) for _ in call.recorded_ns]
+        match = self._match(place, seen)
+        assert match is not None  # noqa: S101 (it is not filled)
+        return [
+            Played(one.grade, () if one.place is None else durations[one.place], one.reason) for one in match.kernels
+        ]
+
+    def _graph(self, waits: set[int], launched: Sequence[Sequence[Activity]]) -> None:
+        """The step as CUDA graphs, each kernel found by its place in the order of the eager run."""
+        try:
+            captured = capture(self._player, waits, self._check)
+        except FAILURES as error:
+            self._check()
+            self._send(StepDone(self._result("cuda_graph", (), reason=f"no CUDA graph: {first_line(error)}")))
+            return
+        self._warm(captured.replay)
+        with Session(gpu=True, ordered=True) as session:
+            for _ in range(self._options.runs):
+                captured.replay()
+                self._check()
+        found = aligned(launched, session.activities, self._options.runs)
+        if found is None:
+            reason = "the runs of the graph differ in their kernels"
+            self._send(StepDone(self._result("cuda_graph", (), reason=reason)))
+            return
+        played = [self._of_call(place, seen, durations) for place, (seen, durations) in enumerate(found)]
+        self._report("cuda_graph", played, self._whole(captured.replay), captured)
+
+    def _whole(self, play: Callable[[], object]) -> list[Measurement]:
+        """The step without a profiler: wall time, and energy where it is asked for and there is a meter."""
+        seconds = CPU_WALL_SECONDS if self._options.on_cpu else WALL_SECONDS
+        settings = Settings("step", device=self._options.device, seconds=seconds)
+        meter, why = self._meter() if self._options.energy else (None, "not asked for")
+        try:
+            period = None if meter is None else measuring.learn_period(meter)
+            found, _ = measuring.run(play, settings, meter, period)  # type: ignore[arg-type]  # what counts no tokens
+        except MeterError as error:
+            why, (found, _) = str(error), measuring.run(play, settings, None, None)  # type: ignore[arg-type]
+        finally:
+            if meter is not None:
+                meter.close()
+        rows = measuring.of_repetitions(found, on_gpu=settings.on_gpu, no_meter=why)
+        return [one for one in rows if one.repetition is None]
+
+    def _meter(self) -> tuple[Meter | None, str | None]:
+        try:
+            return open_meter(self._options.device, facts.uuid(self._options.device)), None
+        except (NoMeterError, MeterError) as error:
+            return None, str(error)
+
+    def _report(
+        self,
+        mode: Any,
+        played: Sequence[Sequence[Played]],
+        measured: Iterable[Measurement],
+        graph: Captured | None = None,
+    ) -> None:
+        kernels = tuple(_kernels(self._step, self._player.items, played))
+        more: dict[str, Any] = {} if graph is None else {"segments": graph.segments, "uncaptured": graph.between}
+        self._send(StepDone(self._result(mode, kernels, measured=tuple(measured), **more)))
+
+    def _result(self, mode: Any, kernels: tuple[StepKernel, ...], **more: Any) -> StepResult:
+        player = self._player
+        ways = [(how.resolved is not None, how.apart is not None) for how in player.prepared]
+        notes = [f"{why}: {count}" for why, count in player.notes.most_common(NOTES)]
+        return StepResult(
+            step=self._step.id,
+            mode=mode,
+            calls=len(self._step.calls),
+            rebuilt=sum(rebuilt for rebuilt, _ in ways),
+            apart=sum(apart for _, apart in ways),
+            filled=sum(not any(one) for one in ways),
+            kernels=kernels,
+            substituted=sum(len(how.own) for how in player.prepared),
+            notes=tuple(notes),
+            memory_bytes=_most_memory(self._options),
+            wall_s=round(time.monotonic() - self._started, 3),
+            **more,
+        )
+
+
+def _most_memory(options: Options) -> int | None:
+    if options.on_cpu:
+        return None
+    import torch
+
+    return int(torch.cuda.max_memory_allocated())
+
+
+def _kernels(step: Step, items: Mapping[str, Item], played: Sequence[Sequence[Played]]) -> Iterator[StepKernel]:
+    """The kernels of the step by item and place in it: sums over its calls."""
+    groups: dict[tuple[str, int], list[tuple[int, Played]]] = defaultdict(list)
+    for call, kernels in zip(step.calls, played, strict=True):
+        for ordinal, (recorded, one) in enumerate(zip(call.recorded_ns, kernels, strict=False)):
+            groups[call.item, ordinal].append((recorded, one))
+    for (name, ordinal), listed in groups.items():
+        item = items.get(name)
+        if item is None:  # the database has what no route replays
+            continue
+        worst = max((one for _, one in listed), key=lambda one: one.grade.rank)
+        runs = min(len(one.durations) for _, one in listed)
+        sums = [sum(one.durations[run] for _, one in listed) for run in range(runs)]
+        yield StepKernel(
+            signature_id=item.kernels[ordinal].signature_id,
+            item=name,
+            ordinal=ordinal,
+            launches=len(listed),
+            grade=worst.grade,
+            recorded_ns=sum(recorded for recorded, _ in listed),
+            time=spread(sums),
+            reason=worst.reason,
+            close_ns=sum(recorded for recorded, one in listed if _close(recorded, one)),
+            filled=sum(one.filled for _, one in listed),
+        )
+
+
+def _close(recorded: int, one: Played) -> bool:
+    return bool(one.durations) and abs(statistics.median(one.durations) - recorded) <= CLOSE * recorded
+
+
+def main(steps: Sequence[Step], items: Mapping[str, Item], options: Options, send: Send, filled: Iterable[str]) -> None:
+    """Run the steps, one after the other. Raises BrokenDeviceError."""
+    for step in steps:
+        send(Begin(None, "step"))
+        StepRun(step, items, options, send, frozenset(filled)).run()
+        _empty(options)
+
+
+def _empty(options: Options) -> None:
+    if not options.on_cpu:
+        import torch
+
+        torch.cuda.empty_cache()

@@ -1,0 +1,33 @@
+-- Recorded steps that were replayed whole (`kerneldb replay --in-context`): one row per run, step and mode.
+CREATE TABLE step_replays (
+    run_id VARCHAR NOT NULL,  -- The run, in replay_runs.
+    step_id VARCHAR NOT NULL,  -- The step of the plan.
+    mode VARCHAR NOT NULL,  -- How it was run: eager, or cuda_graph.
+    recorded_trace VARCHAR,  -- Content id of its trace, in traces.
+    iteration VARCHAR,  -- Its iteration, as the trace names it.
+    phase VARCHAR,  -- Its phase.
+    recorded_as VARCHAR,  -- How it was recorded: eager, or cuda_graph.
+    method VARCHAR,  -- Where the identity of memory comes from: execution trace (and memory events), or inferred from dims.
+    calls INTEGER,  -- Calls of the step.
+    rebuilt INTEGER,  -- Calls that ran on the memory of the step.
+    apart INTEGER,  -- Calls that ran on inputs of their own.
+    filled INTEGER,  -- Calls that could not run, and were stood in for by a wait of the recorded duration.
+    substituted INTEGER,  -- Tensors of calls that were made because those of the step did not fit.
+    unplanned INTEGER,  -- Recorded launches without a call.
+    recorded_span_ns BIGINT,  -- [ns] From the start of the first recorded kernel to the end of the last.
+    recorded_busy_ns BIGINT,  -- [ns] Recorded time in which any kernel ran.
+    unplanned_ns BIGINT,  -- [ns] Recorded time of launches without a call.
+    again_span_ns BIGINT,  -- [ns] recorded_span_ns of another recorded iteration.
+    wall_ns DOUBLE,  -- [ns] Time of a step, without a profiler.
+    wall_low_ns DOUBLE,  -- [ns] Lower end of its 95 % interval.
+    wall_high_ns DOUBLE,  -- [ns] Upper end of its 95 % interval.
+    energy_mj DOUBLE,  -- [mJ] Energy of a step, without a profiler.
+    energy_low_mj DOUBLE,  -- [mJ] Lower end of its 95 % interval.
+    energy_high_mj DOUBLE,  -- [mJ] Upper end of its 95 % interval.
+    energy_reason VARCHAR,  -- Why the energy is unknown.
+    segments INTEGER,  -- CUDA graphs that the step was captured as.
+    uncaptured VARCHAR,  -- Operators between them, which cannot be captured, JSON.
+    memory_bytes BIGINT,  -- [bytes] Most memory that was in use.
+    notes VARCHAR,  -- What was made in place of tensors of the step, JSON.
+    reason VARCHAR  -- Why the mode has no times.
+);

@@ -1,0 +1,258 @@
+"""Recorded steps: identity of memory against what really shares it, the plan made of it, and runs of the plan."""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import polars as pl
+import pytest
+
+from kerneldb import codec
+from kerneldb.errors import KerneldbError
+from kerneldb.ingest.bundle import execution
+from kerneldb.ingest.output import Report
+from kerneldb.replay.steps import memory
+from kerneldb.replay.steps.memory import Moment, Op, View
+from kerneldb.replay.steps.plan import Builder, Unit, owners
+from kerneldb.replay.wire import plan as plans
+from kerneldb.replay.wire.plan import Plan
+from kerneldb.replay.wire.steps import Step, StepCall, Storage, Tensor
+from tests.replay import families
+from tests.replay.recording import nested
+
+
+def view(storage: int, *dims: int) -> View:
+    strides = [1] * len(dims)
+    for place in range(len(dims) - 2, -1, -1):
+        strides[place] = strides[place + 1] * dims[place + 1]
+    return View(storage, 0, dims, tuple(strides), "float", "cuda:0")
+
+
+def op(number: int, start: int, end: int, takes: tuple[View, ...] = (), gives: tuple[View, ...] = ()) -> Op:
+    return Op(number, None, start, end, "aten::op", tuple((one,) for one in takes), gives)
+
+
+def chain() -> list[Op]:
+    """Id 7 is a parameter; id 8 is two allocations, one after the other."""
+    return [
+        op(1, 0, 10, (view(7, 4),), (view(8, 4),)),
+        op(2, 20, 30, (view(8, 4),), (view(9, 4),)),
+        op(3, 40, 50, (view(9, 4),), (view(8, 4),)),
+        op(4, 60, 70, (view(8, 4), view(9, 4)), (view(9, 4),)),
+    ]
+
+
+def test_an_id_stands_for_one_allocation_after_the_other() -> None:
+    found = memory.traced(chain())
+    assert [one.made_by for one in found.epochs] == [None, 1, 2, 3]
+    assert found.ops[1].outputs[0].storage != found.ops[3].outputs[0].storage
+    assert found.ops[4].outputs == (dataclasses.replace(view(9, 4), storage=2),)
+    assert [one.bytes for one in found.epochs] == [16] * 4
+
+
+def test_what_a_call_below_returned_is_no_new_allocation() -> None:
+    outer, inner = op(1, 0, 10, (), (view(3, 2),)), op(2, 2, 5, (), (view(3, 2),))
+    found = memory.traced([outer, inner])
+    assert [one.made_by for one in found.epochs] == [2]
+    assert found.ops[1].outputs == found.ops[2].outputs
+
+
+def test_memory_events_say_when_an_allocation_was_freed() -> None:
+    found = memory.traced(chain())
+    moments = [Moment(5, "a", 512), Moment(25, "b", 512), Moment(33, "a", -512), Moment(45, "a", 512)]
+    assert memory.settle(found, moments)
+    assert [one.freed_ns for one in found.epochs[1:]] == [33, None, None]
+    assert not memory.settle(found, ())
+    assert [one.freed_ns for one in found.epochs[1:]] == [20, 70, 60]
+
+
+def test_the_plan_frees_what_the_program_freed_and_numbers_what_it_used() -> None:
+    found = memory.traced(chain())
+    memory.settle(found, [Moment(5, "a", 512), Moment(33, "a", -512)])
+    parts = Builder(found, [Unit("x", number, number * 20 - 20) for number in (1, 2, 3, 4)]).parts()
+    assert [one.given for one in parts.storages] == [True, False, False, False]
+    assert [call.frees for call in parts.calls] == [(), (1,), (), (2, 3)]
+    assert parts.calls[3].inputs == ((3,), (2,))
+    assert parts.calls[3].outputs == (2,)
+
+
+def test_what_no_call_makes_is_allocated_before_the_call_that_uses_it() -> None:
+    given = [op(1, 0, 10, (), (view(3, 2),)), op(2, 20, 30, (view(3, 2),), (view(3, 2),))]
+    parts = Builder(memory.traced(given), [Unit("x", 2, 20)]).parts()
+    assert parts.calls[0].allocates == (0,)
+
+
+def test_the_outermost_operator_that_launches_is_the_call() -> None:
+    parents = {1: None, 2: 1, 3: 2, 4: None}
+    callable_ = {1: True, 2: True, 3: True, 4: True}
+    assert owners([1, 3], parents, callable_) == {1: 1, 3: 1}
+    assert owners([3, 4], parents, callable_) == {3: 3, 4: 4}
+    assert owners([1, 3], parents, {**callable_, 1: False}) == {1: 1, 3: 3}
+
+
+STEP = Step(
+    id="s",
+    trace="t",
+    trace_id="i",
+    method="execution trace",
+    storages=(Storage(16, given=True), Storage(16)),
+    tensors=(Tensor(0, (4,), (1,)), Tensor(1, (4,), (1,))),
+    calls=(StepCall("x", ((0,), ()), (1,), recorded_ns=(5,)),),
+)
+
+
+def test_a_plan_file_carries_steps() -> None:
+    planned = Plan(steps=(STEP,))
+    assert plans.from_lines(plans.to_lines(planned)) == planned
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"tensors": [{"storage": 2, "dims": [], "strides": []}]}, "tensors"),
+        ({"calls": [{"item": "x", "inputs": [[7]]}]}, r"calls\[0\]"),
+        ({"calls": [{"item": "x", "frees": [9]}]}, r"calls\[0\]"),
+        ({"tensors": [{"storage": 0, "dims": [2], "strides": []}]}, "strides"),
+        ({"storages": [{"bytes": -1}]}, "bytes"),
+        ({"method": "guess"}, "method"),
+    ],
+)
+def test_a_damaged_step_is_refused_with_its_place(change: dict[str, Any], place: str) -> None:
+    text = codec.dump(plans._Step(STEP))
+    damaged = orjson.loads(text)
+    damaged["step"] |= change
+    header = next(iter(plans.to_lines(Plan())))
+    with pytest.raises(KerneldbError, match=place):
+        plans.from_lines([header, orjson.dumps(damaged).decode()])
+
+
+FAMILIES = ("llama", "resnet")
+"""A decoder, and a CNN with running statistics and momentum: each with its backward pass and optimizer."""
+WATCH = "watched "
+
+
+class Watcher:
+    """Numbers the storages of tensors: a storage keeps its number as long as it lives."""
+
+    def __init__(self) -> None:
+        self.calls: dict[int, tuple[str, list[int], list[int]]] = {}
+        self._storages = 0
+
+    def number(self, tensor: Any) -> int:
+        storage = tensor.untyped_storage()
+        if not hasattr(storage, "watched"):
+            storage.watched = self._storages
+            self._storages += 1
+        return int(storage.watched)
+
+
+def watching(watcher: Watcher) -> Any:
+    """A mode in which every operator below autograd is marked in the trace, with what it really took and returned."""
+    import torch
+    from torch.autograd.profiler import record_function
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+
+    def numbers(value: Any) -> list[int]:
+        return [watcher.number(one) for one in tree_leaves(value) if isinstance(one, torch.Tensor)]
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            number, took = len(watcher.calls), numbers((args, kwargs))
+            with record_function(f"{WATCH}{number}"):
+                result = func(*args, **(kwargs or {}))
+            watcher.calls[number] = func._schema.name, took, numbers(result)
+            return result
+
+    return Mode()
+
+
+@dataclasses.dataclass
+class Recorded:
+    """A training step: the operators of its trace with its Execution Trace, and the truth by operator."""
+
+    ops: list[Op]
+    calls: dict[int, Any]
+    truth: dict[int, tuple[list[int], list[int]]]
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
+    pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("steps")
+    return {name: record(name, folder) for name in FAMILIES}
+
+
+def record(name: str, folder: Path) -> Recorded:
+    import torch
+    from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile
+
+    family = next(one for one in families.FAMILIES if one.name == name)
+    torch.set_num_threads(1)
+    model, stepper = families.build(family)
+    families.step(model, stepper, family.inputs(), family.optimizer)
+    inputs, watcher = family.inputs(), Watcher()
+    observer = ExecutionTraceObserver().register_callback(str(folder / f"{name}-et.json"))
+    cpu = [ProfilerActivity.CPU]
+    with profile(activities=cpu, record_shapes=True, execution_trace_observer=observer) as profiler, watching(watcher):
+        families.step(model, stepper, inputs, family.optimizer)
+    profiler.export_chrome_trace(str(folder / f"{name}.json"))
+    observer.unregister_callback()
+    raw = orjson.loads((folder / f"{name}.json").read_bytes())["traceEvents"]
+    listed = sorted((one for one in raw if one.get("cat") == "cpu_op"), key=lambda one: one["ts"])
+    marks = [one for one in raw if one.get("cat") == "user_annotation" and one["name"].startswith(WATCH)]
+    events = nested(listed)
+    numbers = {"op_id": range(len(events)), "record_function_id": [one.record_id for one in events]}
+    rows = pl.DataFrame(numbers, {"op_id": pl.Int64, "record_function_id": pl.Int64}).drop_nulls()
+    found = execution.op_tensors(folder / f"{name}-et.json", rows, Report())
+    texts = {row["op_id"]: row for row in found.to_dicts()}
+    ops = [operator(*one, texts) for one in zip(listed, enumerate(events), strict=True)]
+    return Recorded(
+        ops, {number: event.call for number, event in enumerate(events)}, dict(marked(listed, marks, watcher))
+    )
+
+
+def operator(one: dict[str, Any], numbered: tuple[int, Any], texts: dict[int, dict[str, str]]) -> Op:
+    number, event = numbered
+    text = texts.get(number, {"inputs": "", "outputs": ""})
+    outputs = tuple(entry for some in memory.views(text["outputs"]) for entry in some if entry is not None)
+    start, end = int(one["ts"] * 1000), int((one["ts"] + one["dur"]) * 1000)
+    return Op(number, event.parent, start, max(end, start + 1), event.call.op, memory.views(text["inputs"]), outputs)
+
+
+def marked(
+    listed: list[dict[str, Any]], marks: list[dict[str, Any]], watcher: Watcher
+) -> Iterator[tuple[int, tuple[list[int], list[int]]]]:
+    """For the first operator inside each mark, what the mode saw of it."""
+    starts = [one["ts"] for one in listed]
+    for mark in marks:
+        name, took, gave = watcher.calls[int(mark["name"].removeprefix(WATCH))]
+        place = bisect.bisect_left(starts, mark["ts"])
+        inside = range(place, bisect.bisect_left(starts, mark["ts"] + mark["dur"]))
+        first = next((at for at in inside if listed[at]["name"] == name and listed[at]["tid"] == mark["tid"]), None)
+        if first is not None:
+            yield first, (took, gave)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_allocations_of_an_execution_trace_are_those_of_the_program(recorded: dict[str, Recorded], name: str) -> None:
+    one = recorded[name]
+    found = memory.traced(one.ops)
+    together: list[dict[int, set[int]]] = [{}, {}]
+    compared = 0
+    for number, (took, gave) in one.truth.items():
+        views = [*found.ops[number].taken(), *found.ops[number].outputs]
+        if len(views) != len(took) + len(gave):  # a number that became a tensor below the mode
+            continue
+        compared += 1
+        for ours, theirs in zip([view.storage for view in views], [*took, *gave], strict=True):
+            if found.epochs[ours].bytes:
+                together[0].setdefault(ours, set()).add(theirs)
+                together[1].setdefault(theirs, set()).add(ours)
+    assert compared >= 0.93 * len(one.truth) > 150
+    assert not [some for direction in together for some in direction.values() if len(some) != 1]
