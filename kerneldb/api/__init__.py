@@ -256,6 +256,13 @@ class Database:
         """The rows of the table macro `name` (idle, overlap, collectives, iterations, …) over the selected launches."""
         return Result(queries.selected(self.warehouse, f"analysis_{name}", where, traces))
 
+    def wall_time(self, by: str | None = None, *, where: str | None = None, traces: Sequence[str] = ()) -> Result:
+        """Where the wall time of each device went, by cause and `by` (phase, iteration), as in `wall_time_budget`.
+
+        What `where` leaves out counts as if it had not run.
+        """
+        return Result(queries.selected(self.warehouse, "analysis_wall_budget", where, traces, {"by": by}))
+
     def memory(self, key: str = "root_op", *, traces: Sequence[str] = ()) -> Result:
         """What operators, modules or lines (`key`, as in `memory_by`) allocated, and held when most was in use."""
         queries.require_traces(self.warehouse, traces)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -11,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kerneldb.cli.console import Progress, emit_columns, note, plural, scope
+from kerneldb.cli.console import Progress, emit_columns, note, scope
 from kerneldb.cli.ingest import summary
 from kerneldb.cli.options import READ_WAIT_S, open_database
-from kerneldb.cli.root import DEFAULT_DATABASE, Command, Settings, chosen_database
+from kerneldb.cli.root import DEFAULT_DATABASE, Command, Settings
+from kerneldb.cli.why import most_time, program, say
 from kerneldb.output import Output
-from kerneldb.output.tables import terminal_width
 from kerneldb.output.text import command_line
 
 if TYPE_CHECKING:
@@ -27,10 +25,6 @@ if TYPE_CHECKING:
     Rows = Sequence[Mapping[str, Any]]
 
 ROWS: Final = 6
-ADVICE: Final = 5
-ADVISED: Final = 5
-"""So many traces, those with most GPU time, are looked at for advice."""
-WIDTH: Final = 100
 CAUSES: Final = {
     "launch": "the GPU waited for the host to launch",
     "sync": "the host came back late from a synchronising call",
@@ -67,7 +61,7 @@ def overview(paths: tuple[Path, ...]) -> None:
                 note(f"Error: {outcome.error}" if outcome.error else summary(outcome))
                 outcomes.append(outcome)
             if any(outcome.error is None for outcome in outcomes):
-                _page(database, [f"{_program()} ingest {command_line(map(str, paths))}"])
+                _page(database, [f"{program()} ingest {command_line(map(str, paths))}"])
         is_whole = bool(outcomes) and not any(outcome.error for outcome in outcomes)
     if not is_whole:
         click.get_current_context().exit(1)
@@ -81,19 +75,16 @@ def _is_database(path: Path) -> bool:
         return file.read(12).endswith(b"DUCK")
 
 
-def _program() -> str:
-    """How commands on the database begin: with `--db` unless they take this one without."""
-    place = chosen_database()
-    default = os.environ.get("KERNELDB_DB") or DEFAULT_DATABASE
-    return "kerneldb" if str(place) == default else f"kerneldb --db {shlex.quote(str(place))}"
-
-
 def _page(database: Database, keep: list[str]) -> None:
     """The overview; `keep` are the commands that store the traces where these are only read for it."""
     count, gpus = database.scope()
     click.echo(scope(count, gpus) if count else "no traces")
     if not count:
         return
+    from kerneldb.report import contents, why
+
+    click.echo()
+    say(why.verdicts(database, most_time(database)), contents.WHY)
     devices = sorted(database.analyze("gpu_time").rows(), key=lambda row: -(row["busy_ns"] or 0))
     _table("GPU time", devices, "trace", "device", "n", "span_ns", "busy_ns", "busy_pct", *_exposed(devices))
     if not devices:
@@ -103,11 +94,10 @@ def _page(database: Database, keep: list[str]) -> None:
     kernels = database.top("kernel").rows()
     _table("Kernels with most time", kernels, "kernel", "category", "timing", "n", "total_ns", "share_pct", "mean_ns")
     traces = list(dict.fromkeys(row["trace"] for row in database.top("trace")))
-    _advise(database, traces, several=count > 1)
     click.echo("\nNothing was stored. To keep the traces and ask more" if keep else "\nAsk next")
     more = [["show", row["kernel"]] for row in kernels[:1] if row["kernel"]]
     more += [["report", trace, "-o", "report.html"] for trace in traces[:1]]
-    for line in [*keep, *(f"{_program()} {command_line(words)}" for words in [*more, ["analyze", "--help"], ["tui"]])]:
+    for line in [*keep, *(f"{program()} {command_line(words)}" for words in [*more, ["analyze", "--help"], ["tui"]])]:
         click.echo(f"  {line}")
 
 
@@ -144,22 +134,3 @@ def _table(title: str, rows: Rows, *names: str) -> None:
     click.echo(f"\n{title}{more}")
     kept = [name for name in names if name != "timing" or len({row[name] for row in rows}) > 1]
     emit_columns({name: [row[name] for row in rows[:ROWS]] for name in kept}, Output())
-
-
-def _advise(database: Database, traces: list[str], *, several: bool) -> None:
-    from kerneldb.report import gather
-
-    width = min(WIDTH, terminal_width() or WIDTH)
-    asked = traces[:ADVISED]
-    found = gather.advice(database, asked)
-    if not found:
-        return
-    of = f" on the {plural(len(asked), 'trace')} with most GPU time" if len(traces) > len(asked) else ""
-    click.echo(f"\nAdvice{of}, most time at stake first")
-    for number, (trace, advice) in enumerate(found[:ADVICE], 1):
-        text = f"{trace}: {advice.sentence}" if several else advice.sentence
-        first, indent = f"  {number}. ", " " * 5
-        click.echo(click.wrap_text(f"{text} {advice.remedy}", width, first, indent))
-        is_of_one = advice.command[0] != "show" and "--waits" not in advice.command  # waits need all ranks of a job
-        named = ["--trace", trace] if several and is_of_one else []
-        click.echo(f"{indent}{_program()} {command_line([*advice.command, *named])}")

@@ -28,12 +28,16 @@ HELP_OPTIONS: Final = ["-h", "--help"]
 TASKS: Final = {
     "LOAD": ("ingest", "record", "doctor", "traces"),
     "ASK": ("query", "top", "show", "tui"),
-    "EXPLAIN": ("diff", "analyze", "ncu", "report"),
+    "EXPLAIN": ("why", "diff", "analyze", "ncu", "report"),
     "REPLAY": ("replay",),
-    "SHARE": ("export", "lake"),
+    "SHARE": ("export",),
     "MAINTAIN": ("db",),
 }
 """The headings of `kerneldb --help` with the commands and groups below each."""
+
+
+MOVED: Final = {"lake": "db"}
+"""Commands that stood at the top, and the group that has them."""
 
 
 @dataclasses.dataclass
@@ -87,6 +91,7 @@ class Group(click.Group):
     """A group of commands; it takes `--db`, and says where a command is that is not in it."""
 
     command_class = Command
+    group_class = type  # groups in it are of its own class
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -131,7 +136,9 @@ class Root(Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As in click; where no command but a file or folder is named, its overview."""
+        """As in click, and moved commands as before; where no command but a file or folder is named, its overview."""
+        if args[0] in MOVED and not Path(args[0]).exists():
+            args = [MOVED[args[0]], *args]
         if args[0] not in self.commands and Path(args[0]).exists():
             from kerneldb.cli.overview import overview
 
@@ -250,14 +257,14 @@ def ncu() -> None:
     """Collect hardware counters of chosen kernels with Nsight Compute, and say what limits these kernels."""
 
 
-@cli.group(short_help="Share a database between machines.")
+@cli.group(short_help="Schema, upkeep, lakes, annotations and shell completion.")
+def db() -> None:
+    """Describe and maintain the database, and add to what it knows of kernels."""
+
+
+@db.group(short_help="Share a database between machines.")
 def lake() -> None:
     """Move traces between a database file and a lake, which many machines read and write at once.
 
     `kerneldb db init` makes a lake.
     """
-
-
-@cli.group(short_help="Schema, upkeep, annotations and shell completion.")
-def db() -> None:
-    """Describe and maintain the database, and add to what it knows of kernels."""

@@ -12,7 +12,7 @@ from kerneldb.report.model import Table
 from kerneldb.warehouse import execute
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     import duckdb
     import pyarrow as pa
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 FOUND: Final = "found_"
 """Statements read the rows of another one as a relation of this prefix and its name."""
+FOUND_NAME: Final = re.compile(rf"\b{FOUND}(\w+)")
 PARAMETER: Final = re.compile(r"\$(\w+)(?:::VARCHAR\[\])?")
 
 
@@ -46,6 +47,10 @@ class Asking:
         """The same connection, with these parameters."""
         return Asking(self._con, params, self._asked)
 
+    def also(self, params: Mapping[str, Any]) -> Asking:
+        """The same, with these parameters beside its own."""
+        return self.about(**self.params, **params)
+
     def rows(self, query: str) -> Rows:
         """The rows of a statement."""
         found: Rows = self._table(query).to_pylist()
@@ -63,34 +68,46 @@ class Asking:
             columns = tuple(one for one in columns if any(row[one.name] is not None for row in rows))
         return Table(plan.caption.format(**self.params), columns, rows, self.sql(plan.query), plan.missing)
 
-    def rule_rows(self, name: str, needs: Sequence[str]) -> Rows:
-        """The rows of the statement of a rule, which reads what the statements `needs` have found."""
-        for need in needs:
-            self._con.register(FOUND + need, self._table(need))
+    def rule_rows(self, name: str) -> Rows:
+        """The rows of the statement of a rule."""
         found: Rows = self._run(statement(name)).to_pylist()
         return found
 
-    def rule_sql(self, name: str, needs: Sequence[str]) -> str:
-        """The statement of a rule as a reader would type it, with those that it needs in front."""
-        if not needs:
-            return literal(statement(name), self.params)
-        above, plain = _parted(statement(name))
+    def rule_sql(self, name: str) -> str:
+        """The statement of a rule as a reader would type it, with those that it reads in front."""
+        text = statement(name)
+        names = read(text)
+        if not names:
+            return literal(text, self.params)
+        above, plain = _parted(text)
         body = literal(plain, self.params)
-        parts = [f"{FOUND}{need} AS (\n{_indented(self.sql(need))}\n)" for need in needs]
+        parts = [f"{FOUND}{one} AS (\n{_indented(self.sql(one))}\n)" for one in names]
         rest = f",\n\n{body.removeprefix('WITH ')}" if body.startswith("WITH ") else f"\n\n{body}"
         return opened("\n".join([*above, "WITH " + ",\n\n".join(parts) + rest]))
 
     def _table(self, query: str) -> pa.Table:
-        key = f"{query} {self.params}"
+        text = statement(f"report_{query}")
+        named = set(PARAMETER.findall(" ".join([text, *(statement(f"report_{one}") for one in read(text))])))
+        key = f"{query} { {name: value for name, value in self.params.items() if name in named} }"
         if key not in self._asked:
-            self._asked[key] = self._run(statement(f"report_{query}"))
+            self._asked[key] = self._run(text)
         return self._asked[key]
 
     def _run(self, text: str) -> pa.Table:
-        """The rows of a statement with those of the parameters that it names."""
+        """The rows of a statement with those of the parameters that it names, which may read those of others."""
+        for name in FOUND_NAME.findall(text):
+            self._con.register(FOUND + name, self._table(name))
         named = PARAMETER.findall(text)
         params = {name: value for name, value in self.params.items() if name in named}
         return execute.run(self._con, text, params or None, None)
+
+
+def read(text: str) -> list[str]:
+    """The statements whose rows a statement reads, each after those that it reads itself."""
+    found: list[str] = []
+    for name in dict.fromkeys(FOUND_NAME.findall(text)):
+        found += [*read(statement(f"report_{name}")), name]
+    return list(dict.fromkeys(found))
 
 
 def literal(sql: str, params: Mapping[str, Any]) -> str:

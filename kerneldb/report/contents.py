@@ -82,6 +82,23 @@ GPU_TIME: Final = Plan(
     ),
     "No timeline in this trace.",
 )
+WHY: Final = "Why it takes so long"
+WALL: Final = Plan(
+    "wall_budget",
+    "Wall time by cause",
+    (
+        Column("device", "device"),
+        Column("part", "part"),
+        Column("cause", "cause"),
+        Column("n", "pieces", "count"),
+        Column("wall_ns", "time", "ns"),
+        Column("share_pct", "share", "percent"),
+        Column("needed_ns", "needed at the peaks", "ns"),
+        Column("lost_ns", "beyond that", "ns"),
+    ),
+    "No timeline.",
+    is_sparse=True,
+)
 IDLE: Final = Plan(
     "idle",
     "Idle time by cause",

@@ -8,11 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.queries import statement
-from kerneldb.output.units import duration
-from kerneldb.report import charts, contents, counters
-from kerneldb.report.advice import RULES
+from kerneldb.report import charts, contents, counters, why
 from kerneldb.report.asking import Asking, asking
-from kerneldb.report.model import Advice, Chart, Report, Section, Table
+from kerneldb.report.model import Chart, Report, Section, Table
 
 if TYPE_CHECKING:
     from kerneldb.api import Database
@@ -59,13 +57,6 @@ def _sections(ask: Asking, found: Sequence[dict[str, Any]], rule: str | None) ->
     return [*sections, *names]
 
 
-def advice(database: Database, traces: Sequence[str]) -> list[tuple[str, Advice]]:
-    """What the rules say of each of the traces, with its name, most time at stake first."""
-    with asking(database) as ask:
-        found = [(trace, piece) for trace in traces for piece in _advice(ask.about(trace=trace))]
-    return sorted(found, key=lambda one: -(one[1].at_stake_ns or 0))
-
-
 def named(database: Database, name: str) -> list[dict[str, Any]]:
     """The traces that `name` means, with their kinds: a trace, else those of a run, of a label, or of a pattern.
 
@@ -87,30 +78,11 @@ def made(database: Database) -> str:
 
 def _of_trace(ask: Asking) -> list[Section]:
     """Setup, advice and times of a trace."""
-    timed = bool(ask.rows("gpu_time"))
-    advice = _advice(ask)
-    unasked = ""
-    if not timed:
-        unasked = f"No timeline, which these rules need: {', '.join(rule.name for rule in RULES if rule.needs)}."
-    remark = unasked if advice else f"{unasked} No rule found anything.".strip()
+    found = why.verdict(ask)
     setup = Section("Setup", (ask.table(contents.SETUP), ask.table(contents.LACKS)))
-    found = [setup, Section("Advice", (), advice, remark), _top(ask)]
-    return found + _time(ask) if timed else found
-
-
-def _advice(ask: Asking) -> tuple[Advice, ...]:
-    (program,) = ask.rows("program")
-    found = []
-    for rule in RULES:
-        name = f"advice_{rule.name.replace('-', '_')}"
-        for row in ask.rule_rows(name, rule.needs)[:1]:
-            values = {key: duration(value) if key.endswith("_ns") else value for key, value in row.items()}
-            sentence = rule.sentence.format(**values)
-            text = rule.advice(program["vendor"], is_torch=program["is_torch"])
-            sql = ask.rule_sql(name, rule.needs)
-            command = tuple(word.format(**values) for word in rule.command)
-            found.append(Advice(rule.name, rule.version, sentence, text, row["at_stake_ns"], sql, command))
-    return tuple(sorted(found, key=lambda piece: -(piece.at_stake_ns or 0)))
+    remark = " ".join([found.headline(), *found.unknown, *([] if found.advice else ["No rule found anything."])])
+    sections = [Section(contents.WHY, (ask.table(contents.WALL),), found.advice, remark), setup, _top(ask)]
+    return sections + _time(ask) if found.span_ns else sections
 
 
 def _top(ask: Asking) -> Section:

@@ -60,7 +60,8 @@ class Chart:
 class Advice:
     """What a named, versioned rule says: the sentence, the time at stake in ns where there is one, and what to do.
 
-    `command` are the words of the kerneldb command that shows more.
+    `command` are the words of the kerneldb command that shows more; `evidence` says how sure it is, and why.
+    `row` are the figures.
     """
 
     rule: str
@@ -70,6 +71,8 @@ class Advice:
     at_stake_ns: float | None
     sql: str
     command: tuple[str, ...] = ()
+    evidence: str = ""
+    row: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@
 --   transfer_ns BIGINT [ns]: Shortest launch of the instance; NULL where not all traced ranks show it.
 --   wait_ns BIGINT [ns]: What this launch has beyond that.
 --   came_last BOOLEAN: Whether it is the shortest launch.
+--   late_rank INTEGER: Rank of the shortest launch.
 --   transfer_bus_gbs DOUBLE [GB/s]: Bus bandwidth of the transfer.
 -- Example:
 --   SELECT job, rank, operation, bytes, ordinal, transfer_ns, wait_ns, came_last FROM collective_instances() LIMIT 10;
@@ -51,7 +52,8 @@ _seen AS (
         AND count(*) OVER instance = t.ranks
         AND NOT (n.is_unnumbered AND min(n.of_trace) OVER instance < max(n.of_trace) OVER instance) AS whole,
         min(n.duration_ns) OVER instance AS shortest_ns,
-        arg_min(n.trace, (n.duration_ns, n.rank, n.trace)) OVER instance = n.trace AS shortest
+        arg_min(n.trace, (n.duration_ns, n.rank, n.trace)) OVER instance = n.trace AS shortest,
+        arg_min(n.rank, (n.duration_ns, n.rank, n.trace)) OVER instance AS shortest_rank
     FROM _numbered AS n
     INNER JOIN _traced AS t ON t.job = n.job AND t.members IS NOT DISTINCT FROM n.members
     WINDOW instance AS (PARTITION BY n.job, n.members, n.operation, n.collective_seq, n.ordinal)
@@ -77,5 +79,6 @@ SELECT
     CASE WHEN whole THEN shortest_ns END AS transfer_ns,
     CASE WHEN whole THEN duration_ns - shortest_ns END AS wait_ns,
     CASE WHEN whole THEN shortest END AS came_last,
+    CASE WHEN whole THEN shortest_rank END AS late_rank,
     CASE WHEN whole THEN bus_gbs * duration_ns / nullif(shortest_ns, 0) END AS transfer_bus_gbs
 FROM _seen;

@@ -1,3 +1,14 @@
-SELECT sum(exposed_communication_ns)::DOUBLE AS at_stake_ns, 100 * sum(exposed_communication_ns) / sum(span_ns) AS share_pct
-FROM found_gpu_time
-HAVING 100 * sum(exposed_communication_ns) / sum(span_ns) >= 5;
+-- Communication that nothing hides, without the waiting where that is known.
+WITH sent AS (FROM found_places WHERE part = 'communication' AND cause <> 'waiting for a rank')
+
+SELECT
+    sum(s.wall_ns)::DOUBLE AS at_stake_ns,
+    100 * sum(s.wall_ns) / any_value(s.span_ns) AS share_pct,
+    sum(s.n)::BIGINT AS n,
+    bool_or(s.cause = 'unsplit') AS is_unsplit,
+    any_value(p.kernel) AS kernel,
+    any_value(p.line) AS line,
+    any_value(p.module) AS module
+FROM sent AS s
+CROSS JOIN _main_place('sent') AS p
+HAVING share_pct >= 3;

@@ -1,11 +1,9 @@
--- The time at stake is that of `fusion_candidates`, with the pauses. Whether it is worth telling is judged by the kernels alone: where the
--- host is late, pauses are long everywhere.
+-- Kernel time only: the pauses between the kernels belong to the host and the queue, and are counted there.
 SELECT
-    all_at_stake_ns::DOUBLE AS at_stake_ns,
-    all_kernel_ns_at_stake::DOUBLE AS kernels_ns,
-    (all_at_stake_ns - all_kernel_ns_at_stake)::DOUBLE AS pauses_ns,
+    all_kernel_ns_at_stake::DOUBLE AS at_stake_ns,
     all_total_ns::DOUBLE AS total_ns,
-    all_runs AS runs
+    all_runs AS runs,
+    100 * all_kernel_ns_at_stake / (SELECT any_value(span_ns) FROM found_wall) AS share_pct
 FROM found_fusion
-WHERE all_kernel_ns_at_stake >= 0.05 * (SELECT sum(total_ns) FROM kernel_rollups WHERE trace = $trace AND timing = 'timeline')
+WHERE all_kernel_ns_at_stake >= 0.02 * (SELECT any_value(span_ns) FROM found_wall)
 LIMIT 1;

@@ -8,6 +8,7 @@ SELECT
         SELECT 1
         FROM all_rollups AS r
         WHERE r.trace = $trace AND (r.library = 'PyTorch ATen' OR starts_with(r.op, 'aten::'))
-    ) AS is_torch
+    ) AS is_torch,
+    coalesce(t.has_stacks, false) AS has_stacks
 FROM traces AS t
 WHERE t.name = $trace;

@@ -37,7 +37,8 @@ FOLLOWING = (
 STEPS = (
     "_diff_kernels", "_diff_pairs", "_diff_sides", "_diff_tests", "_kernel_order", "_kernel_periods",
     "_kernels_by_trace", "_labelled_launches", "_mann_whitney", "_matched", "_repeat_streaks", "_roofline_traffic",
-    "_roofline_work", "_step_launches", "_window_energy",
+    "_roofline_work", "_step_launches", "_window_energy", "_host_waits", "_main_place", "_wall_exchanges", "_wall_held",
+    "_wall_launches", "_wall_ordered", "_wall_pieces", "_wall_sweep",
 )  # fmt: skip
 """Parts of other macros, views and statements, which are asked whole."""
 
@@ -88,8 +89,9 @@ ASKED = [name for name, sql in QUERIES.items() if name not in FOLLOWING and not 
 NAMES = ["before", "after", "printed"]
 IDS = [f"s{number}{side}" for number in range(12) for side in "bag"]
 COMMON: dict[str, Any] = {
-    "after": "after", "before": "before", "bins": 8, "bound_ns": 24_000, "call_id": "c0", "close": 0.1, "covered": [],
-    "device": 0, "duration_ns": 1000, "everything": False,
+    "after": "after", "before": "before", "bins": 8, "bound_ns": 24_000, "by": None, "call_id": "c0",
+     "cause": "launching", "close": 0.1, "covered": [], "device": 0, "duration_ns": 1000,
+     "everything": False, "kind": "short", "least": 1, "least_pct": 0.0,
     "first_ns": 0, "hashes": ["hash 0", "hash 1"], "highest_ns": 24_000, "id": "s0b", "ids": [*IDS, "c0", "c1"],
     "iterations": None, "labels": ["both"], "lane": 0, "lanes": 3, "last_ns": 20_000, "launch_index": None,
     "launches": ["key 0"], "least_ns": 0, "lowest_ns": 0, "most": 30, "name": "*", "name_ids": ["n0", "n1"],
@@ -151,8 +153,8 @@ FIRST = {
     "paired": "tui_timeline_paired",
     "found_conversions": "report_conversions",
     "found_fusion": "report_fusion",
-    "found_gpu_time": "report_gpu_time",
-    "found_idle": "report_idle",
+    "found_wall": "report_wall",
+    "found_places": "report_places",
 }
 """Statements whose rows others read."""
 

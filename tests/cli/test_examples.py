@@ -28,7 +28,18 @@ EXAMPLES = {
     if not any(other in line for other in OTHERS)
 }
 WITHOUT = {
-    *("analyze", "ncu", "lake", "db", "lake push", "lake pull", "lake compact", "record", "tui", "db completion"),
+    *(
+        "analyze",
+        "ncu",
+        "db",
+        "db lake",
+        "db lake push",
+        "db lake pull",
+        "db lake compact",
+        "record",
+        "tui",
+        "db completion",
+    ),
     *("analyze same-code", "analyze reconciliation", "analyze reconcile"),
 }
 """Groups, and commands whose examples need more than the trace."""

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kerneldb.cli import cli
+from kerneldb.report.contents import WHY
 
 
 def call(*arguments: str, exit_code: int = 0) -> Result:
@@ -28,7 +29,7 @@ def test_a_database_says_where_its_time_goes(shared_database: Path) -> None:
     text = call(str(shared_database)).stdout
     assert text.startswith("1 trace on NVIDIA H200\n")
     titles = re.findall(r"^([A-Z][A-Za-z ]+?)(?: \(first.*|, most.*)?$", text, re.MULTILINE)
-    assert titles == ["GPU time", "Idle time", "Time by category", "Kernels with most time", "Advice", "Ask next"]
+    assert titles == [WHY, "GPU time", "Idle time", "Time by category", "Kernels with most time", "Ask next"]
     assert "the GPU waited for the host to launch" in text
     assert len(text.splitlines()) < 70
 
@@ -70,7 +71,7 @@ def test_a_folder_and_several_files(small_trace: Path, root: Path, tmp_path: Pat
     done = call(str(tmp_path), str(root / "examples" / "decoder-h200.json.gz"), exit_code=1)
     assert done.stdout.startswith("2 traces on NVIDIA H200\n")
     assert "this is an empty file" in done.stderr
-    assert "decoder-h200: The GPU waited" in done.stdout
+    assert "decoder-h200: 60.8 ms from the first launch to the last: 80.8 % waiting for the host" in done.stdout
 
 
 @pytest.mark.parametrize("text", ["", "<html>"])

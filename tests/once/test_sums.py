@@ -97,7 +97,18 @@ def check_built_in_sums(database: Database, expected: dict[str, plain.Sum]) -> N
     placed = "SELECT count(*) AS n, coalesce(sum(duration_ns), 0) AS total_ns FROM kernels WHERE end_ns IS NOT NULL"
     (placed_sum,) = database.sql(f"{placed} AND timing = '{plain.TIMELINE}'").rows()
     assert busy == placed_sum
+    assert unequal_budgets(database) == []
     assert by_timing(database.top("timing").rows()) == expected
+
+
+def unequal_budgets(database: Database) -> list[dict[str, Any]]:
+    """Devices whose causes of wall time are more or less than the time from the first start to the last end."""
+    return database.sql(
+        "WITH budgets AS (SELECT trace, device, sum(wall_ns) AS wall_ns FROM wall_time_budget() GROUP BY ALL) "
+        "SELECT g.trace, g.device, g.span_ns, b.wall_ns FROM gpu_time() AS g LEFT JOIN budgets AS b "
+        "ON g.trace = b.trace AND g.device IS NOT DISTINCT FROM b.device "
+        "WHERE coalesce(b.wall_ns, 0) IS DISTINCT FROM g.span_ns"
+    ).rows()
 
 
 def by_timing(rows: Iterable[dict[str, Any]]) -> dict[str, plain.Sum]:

@@ -1,0 +1,144 @@
+"""`kerneldb why`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kerneldb.cli.console import emit_rows, note, note_repeated, plural
+from kerneldb.cli.options import READ_WAIT_S, open_database, output_options, trace_names
+from kerneldb.cli.root import DEFAULT_DATABASE, chosen_database, cli, refuse
+from kerneldb.output.tables import terminal_width
+from kerneldb.output.text import command_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kerneldb.api import Database, Result
+    from kerneldb.output import Output
+    from kerneldb.report.model import Advice
+    from kerneldb.report.why import Verdict
+
+TRACES: Final = 5
+"""So many traces, those with most GPU time, are looked at where none is named."""
+WIDTH: Final = 100
+COLUMNS: Final = (
+    "trace", "span_ns", "rule", "version", "at_stake_ns", "share_pct", "sentence", "remedy", "evidence", "command",
+)  # fmt: skip
+
+
+@cli.command(short_help="Why it takes so long, and what to do.")
+@click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=trace_names)
+@click.option("--budget", is_flag=True, help="Show the wall time by cause, to the nanosecond, instead of sentences.")
+@click.option("--by", type=click.Choice(("phase", "iteration")), help="With --budget: by these as well.")
+@output_options
+def why(traces: tuple[str, ...], *, budget: bool, by: str | None, output: Output) -> None:
+    """Show where the wall time of a trace went, what held it up, and what to do about it, most time first.
+
+    Every nanosecond from the first launch to the last has one cause: computation; communication or copies that no
+    computation hides; the host, which was late; launches that had not started yet. Each sentence says how sure it is,
+    and which command shows more. Without TRACE: the traces with most GPU time. Formats for programs have a row per
+    sentence; --budget has the times behind them (docs/why.md).
+
+    \b
+      kerneldb why
+      kerneldb why decoder-h200
+      kerneldb why decoder-h200 --json
+      kerneldb why decoder-h200 --budget --by phase
+    """
+    from kerneldb.report import why as verdicts
+    from kerneldb.report.gather import named
+
+    if by is not None and not budget:
+        refuse("--by goes with --budget")
+    database = open_database(lock_timeout=READ_WAIT_S)
+    chosen = list(dict.fromkeys(row["trace"] for name in traces for row in named(database, name)))
+    note_repeated(database, tuple(chosen))
+    instead = {trace: other for trace, _, other in database.repeated_by(chosen)}
+    chosen = list(dict.fromkeys(instead.get(trace, trace) for trace in chosen))
+    if budget:
+        emit_rows(database.wall_time(by, traces=chosen), output, None, None)
+        return
+    found = verdicts.verdicts(database, chosen or most_time(database))
+    if output.format == "table":
+        say(found)
+    else:
+        emit_rows(_result(found), output, None, None)
+
+
+def most_time(database: Database) -> list[str]:
+    """The traces with most GPU time; says so where there are more."""
+    traces = list(dict.fromkeys(row["trace"] for row in database.top("trace")))
+    if len(traces) > TRACES:
+        note(f"the {plural(TRACES, 'trace')} with most GPU time, of {len(traces):,}; name others to ask about them")
+    return traces[:TRACES]
+
+
+def program() -> str:
+    """How commands on the database begin: with `--db` unless they take this one without."""
+    place = chosen_database()
+    default = os.environ.get("KERNELDB_DB") or DEFAULT_DATABASE
+    return "kerneldb" if str(place) == default else f"kerneldb --db {shlex.quote(str(place))}"
+
+
+def say(verdicts: Sequence[Verdict], lead: str = "") -> None:
+    """Print verdicts for people."""
+    width = min(WIDTH, terminal_width() or WIDTH)
+    for number, verdict in enumerate(verdicts):
+        title = f"{verdict.trace}: {verdict.headline()}" if len(verdicts) > 1 else verdict.headline()
+        lines = [lead] * bool(lead and number == 0) + [click.wrap_text(title, width)] * bool(title.strip(": "))
+        click.echo("\n".join(["", *lines] if number else lines) or verdict.trace)
+        for place, piece in enumerate(verdict.first(), 1):
+            _say(place, piece, verdict.trace if len(verdicts) > 1 else None, width)
+        if not verdict.advice:
+            click.echo("  Nothing stands out: no cause of waiting and no kernel takes much of the time.")
+        for line in verdict.unknown:
+            click.echo(click.wrap_text(line, width, "  ", "  "))
+
+
+def _say(number: int, piece: Advice, trace: str | None, width: int) -> None:
+    """A sentence, what to do, how sure it is, and the command that shows more."""
+    first, indent = f"  {number}. ", " " * 5
+    click.echo(click.wrap_text(f"{piece.sentence} {piece.remedy}", width, first, indent))
+    if piece.evidence:
+        click.echo(click.wrap_text(f"({piece.evidence.rstrip('.')})", width, indent, indent))
+    click.echo(f"{indent}{program()} {command_line(command_of(piece, trace))}")
+
+
+def command_of(piece: Advice, trace: str | None) -> list[str]:
+    """The words of the command that shows more, about `trace` where one is named and the command takes it."""
+    words = list(piece.command)
+    if trace is None or words[0] in {"show", "ncu"} or "--waits" in words:  # waits need all ranks of a job
+        return words
+    return ["why", trace, *words[1:]] if words[0] == "why" else [*words, "--trace", trace]
+
+
+def _result(verdicts: Sequence[Verdict]) -> Result:
+    """A row per sentence."""
+    import pyarrow as pa
+
+    from kerneldb.api import Result
+
+    kinds = {"span_ns": pa.int64(), "version": pa.int32(), "at_stake_ns": pa.int64(), "share_pct": pa.float64()}
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
+    return Result(pa.Table.from_pylist(list(_rows(verdicts)), schema))
+
+
+def _rows(verdicts: Sequence[Verdict]) -> Iterator[dict[str, Any]]:
+    for verdict in verdicts:
+        for piece in verdict.first():
+            yield {
+                "trace": verdict.trace,
+                "span_ns": verdict.span_ns,
+                "rule": piece.rule,
+                "version": piece.version,
+                "at_stake_ns": None if piece.at_stake_ns is None else round(piece.at_stake_ns),
+                "share_pct": piece.row.get("share_pct"),
+                "sentence": piece.sentence,
+                "remedy": piece.remedy,
+                "evidence": piece.evidence,
+                "command": f"kerneldb {command_line(command_of(piece, verdict.trace))}",
+            }

@@ -1,0 +1,144 @@
+"""Why a trace takes as long as it does: where its wall time went, and what the rules of advice say about it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from kerneldb.output.units import duration
+from kerneldb.report.advice import RULES, Rule, in_words, where
+from kerneldb.report.asking import Asking, asking
+from kerneldb.report.model import Advice
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kerneldb.api import Database
+
+MOST: Final = 7
+"""Sentences of a verdict: what comes after these matters little beside them."""
+SINGLE: Final = {
+    "times": "once",
+    "calls": "1 call",
+    "copies": "1 copy",
+    "launches": "1 launch",
+    "collectives": "1 collective",
+    "pieces": "1 piece",
+    "pauses": "1 pause",
+    "runs": "1 run",
+}
+ONE: Final = re.compile(rf"(?<![\w,.])1 ({'|'.join(SINGLE)})\b")
+PARTS: Final = {
+    "computation": "computing",
+    "communication": "communication that nothing hides",
+    "copy": "copies that nothing hides",
+    "host": "waiting for the host",
+    "queue": "waiting for launches to start",
+    "unattributed": "idle, cause unknown",
+}
+"""What the parts of `wall_time_budget` are called in a sentence."""
+NO_TIMELINE: Final = "No timeline, only sums or counters of kernels: what the time between them went to is not known."
+NO_HOST: Final = "No launch calls were recorded, so what the GPU waited for is not known."
+NO_STACKS: Final = "No Python stacks were recorded (with_stack=True), so lines of code are not known."
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """Where the wall time of a trace went, in ns: the sum over `parts` (part → ns) is `span_ns`, over all its devices.
+
+    `advice` has the time at stake of each piece, most first; `unknown` says what the trace cannot tell. Without a
+    timeline `span_ns` is 0.
+    """
+
+    trace: str
+    devices: int
+    span_ns: int
+    parts: dict[str, int]
+    advice: tuple[Advice, ...]
+    unknown: tuple[str, ...]
+
+    def first(self) -> tuple[Advice, ...]:
+        """The pieces that a verdict has room for."""
+        return self.advice[:MOST]
+
+    def headline(self) -> str:
+        """The parts in a sentence, largest first; their shares add up to all of the time."""
+        if not self.span_ns:
+            return ""
+        told = [f"{100 * ns / self.span_ns:.1f} % {PARTS[part]}" for part, ns in self.parts.items()]
+        of = f" on {self.devices} devices" if self.devices > 1 else ""
+        return f"{duration(self.span_ns)} from the first launch to the last{of}: {', '.join(told)}."
+
+
+def verdicts(database: Database, traces: Sequence[str]) -> list[Verdict]:
+    """The verdict on each of the traces."""
+    with asking(database) as ask:
+        return [verdict(ask.about(trace=trace)) for trace in traces]
+
+
+def verdict(ask: Asking) -> Verdict:
+    """The verdict on the trace that `ask` is about."""
+    causes = ask.rows("wall_parts")
+    known: Counter[str] = Counter()
+    for row in causes:
+        known[row["part"]] += row["wall_ns"]
+    (program,) = ask.rows("program")
+    advice = sorted(_advice(ask, program, causes), key=_rank)
+    devices, span = (causes[0]["devices"], causes[0]["span_ns"]) if causes else (0, 0)
+    parts = dict(known.most_common())
+    return Verdict(ask.params["trace"], devices, span, parts, tuple(advice), tuple(_unknown(parts, program)))
+
+
+def _rank(piece: Advice) -> float:
+    """Most time at stake first."""
+    return -(piece.row.get("rank_ns") or piece.at_stake_ns or 0)
+
+
+def _advice(ask: Asking, program: dict[str, Any], causes: list[dict[str, Any]]) -> Iterator[Advice]:
+    there = {row["cause"] for row in causes}
+    for rule in RULES:
+        if rule.cause not in {None, *there}:
+            continue  # planning a statement takes longer than seeing that it has nothing to say
+        about = ask.also(rule.params)
+        for row in about.rule_rows(rule.statement)[:1]:
+            vendor = program["vendor"]
+            remedy = rule.advice(vendor, is_torch=program["is_torch"])
+            texts = rule.sentence, remedy, rule.evidence, *rule.command
+            sentence, remedy, evidence, *command = _worded(rule, row, vendor, *texts)
+            yield Advice(
+                rule.name,
+                rule.version,
+                sentence,
+                remedy,
+                row["at_stake_ns"],
+                about.rule_sql(rule.statement),
+                tuple(command),
+                evidence,
+                row,
+            )
+
+
+def _worded(rule: Rule, row: dict[str, Any], vendor: str, *texts: str) -> Iterator[str]:
+    """The texts of a rule with the figures of the row."""
+    values = {key: duration(value) if key.endswith("_ns") else value for key, value in row.items()}
+    values["where"] = where(row)
+    more = rule.more(row) if rule.more else {}
+    values |= {name: in_words(word, vendor).format_map(values) for name, word in more.items()}
+    return (ONE.sub(_single, in_words(text, vendor).format_map(values)) for text in texts)
+
+
+def _single(match: re.Match[str]) -> str:
+    return SINGLE[match[1]]
+
+
+def _unknown(known: dict[str, int], program: dict[str, Any]) -> Iterator[str]:
+    """What the trace cannot tell."""
+    if not known:
+        yield NO_TIMELINE
+        return
+    if "host" not in known and "queue" not in known and "unattributed" in known:
+        yield NO_HOST
+    elif program["is_torch"] and not program["has_stacks"]:
+        yield NO_STACKS

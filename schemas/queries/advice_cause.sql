@@ -1,0 +1,16 @@
+-- The time of one cause, and where most of it belongs.
+WITH held AS (FROM found_places WHERE cause = $cause)
+
+SELECT
+    sum(h.wall_ns)::DOUBLE AS at_stake_ns,
+    100 * sum(h.wall_ns) / any_value(h.span_ns) AS share_pct,
+    sum(h.n)::BIGINT AS n,
+    sum(h.calls)::BIGINT AS calls,
+    max(h.longest_ns)::DOUBLE AS longest_ns,
+    any_value(p.line) AS line,
+    any_value(p.module) AS module,
+    any_value(p.op) AS op,
+    CASE WHEN $cause <> 'data loading' THEN any_value(p.call) END AS call
+FROM held AS h
+CROSS JOIN _main_place('held') AS p
+HAVING share_pct >= $least_pct;

@@ -1,0 +1,18 @@
+-- What computation is made of: the categories with most time, and how much more all kernels of known work take than the peaks of the GPU need.
+WITH ran AS (
+    SELECT category, sum(wall_ns) AS wall_ns, sum(needed_ns) AS needed_ns, sum(wall_ns) FILTER (needed_ns IS NOT NULL) AS known_ns, any_value(span_ns) AS span_ns
+    FROM found_wall
+    WHERE part = 'computation'
+    GROUP BY category
+)
+
+SELECT
+    NULL::DOUBLE AS at_stake_ns,
+    greatest(0, sum(known_ns) - sum(needed_ns))::DOUBLE AS lost_ns,
+    sum(wall_ns)::DOUBLE AS total_ns,
+    CASE WHEN 2 * sum(known_ns) >= sum(wall_ns) THEN sum(known_ns) END::DOUBLE AS known_ns,
+    100 * sum(wall_ns) / any_value(span_ns) AS share_pct,
+    string_agg(format('{} {:.0f} %', coalesce(category, 'OTHER'), 100 * wall_ns / span_ns), ', ' ORDER BY wall_ns DESC, category)
+        FILTER (50 * wall_ns >= span_ns) AS mix
+FROM ran
+HAVING share_pct >= 25 AND mix IS NOT NULL;

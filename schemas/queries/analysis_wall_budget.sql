@@ -1,0 +1,1 @@
+FROM wall_time_budget('selection', key := $by);

@@ -1,0 +1,81 @@
+-- The wall time of a trace by cause and by what ran or was waited for: sums of `_wall_pieces`, one row per device, cause, call, signature and place in the
+-- program. Pieces of a millisecond and more are counted apart (`long_ns`); `launch_index` is that of the longest.
+WITH chosen AS (FROM kernels WHERE trace = $trace AND timing = 'timeline'),
+
+-- What the peaks of the GPU allow is the same for all launches of a signature.
+limits AS (
+    SELECT
+        signature_id,
+        max(duration_ns * greatest(coalesce(pct_peak_flops, 0), coalesce(pct_peak_bandwidth, 0)) / 100) AS least_ns,
+        bool_or(coalesce(pct_peak_flops, 0) >= coalesce(pct_peak_bandwidth, 0)) AS is_compute
+    FROM chosen
+    WHERE pct_peak_flops IS NOT NULL OR pct_peak_bandwidth IS NOT NULL
+    GROUP BY signature_id
+),
+
+ran AS (
+    SELECT l.launch_index, l.signature_id, l.inferred_id, l.module, l.python_line, l.launch_status = 'graph' OR l.graph_id IS NOT NULL AS is_graph,
+        l.duration_ns, m.least_ns, m.is_compute
+    FROM launches AS l
+    INNER JOIN traces AS t USING (trace_id)
+    LEFT JOIN limits AS m USING (signature_id)
+    WHERE t.name = $trace
+),
+
+grouped AS (
+    SELECT
+        w.trace_id,
+        w.device,
+        w.part,
+        w.cause,
+        w.call,
+        w.late_rank,
+        r.signature_id,
+        r.inferred_id,
+        r.module,
+        r.python_line,
+        r.is_graph,
+        count(*) AS n,
+        sum(w.duration_ns)::BIGINT AS wall_ns,
+        count(*) FILTER (w.duration_ns >= 1000000) AS long_n,
+        coalesce(sum(w.duration_ns) FILTER (w.duration_ns >= 1000000), 0)::BIGINT AS long_ns,
+        max(w.duration_ns) AS longest_ns,
+        1099511627775 - (max(w.duration_ns::HUGEINT * 1099511627776 + 1099511627775 - w.launch_index) % 1099511627776)::BIGINT AS launch_index,
+        count(DISTINCT w.wait_number) FILTER (w.wait_number IS NOT NULL) AS calls,
+        arg_max(w.api_index, (w.duration_ns, -w.launch_index)) FILTER (w.wait_number IS NOT NULL) AS api_index,
+        arg_max(w.call_start_ns, (w.duration_ns, -w.launch_index)) FILTER (w.wait_number IS NOT NULL) AS call_start_ns,
+        arg_max(w.call_process, (w.duration_ns, -w.launch_index)) FILTER (w.wait_number IS NOT NULL) AS call_process,
+        arg_max(w.call_thread, (w.duration_ns, -w.launch_index)) FILTER (w.wait_number IS NOT NULL) AS call_thread,
+        (sum(w.duration_ns * least(1, r.least_ns / nullif(r.duration_ns, 0))) FILTER (w.part = 'computation' AND r.least_ns IS NOT NULL))::BIGINT
+            AS needed_ns,
+        bool_or(r.is_compute) AS is_compute
+    FROM _wall_pieces('chosen') AS w
+    INNER JOIN ran AS r USING (launch_index)
+    GROUP BY ALL
+)
+
+SELECT
+    g.*,
+    sum(g.wall_ns) OVER ()::BIGINT AS span_ns,
+    l.kind,
+    CASE WHEN l.kind = 'kernel' THEN s.category ELSE upper(l.kind) END AS category,
+    s.name_id,
+    s.name,
+    s.short_name,
+    coalesce(f.op, s.op) AS op,
+    l.phase,
+    s.copy_kind,
+    s.bytes,
+    s.dtype,
+    s.library,
+    coalesce(f.gemm_m, s.gemm_m) AS gemm_m,
+    coalesce(f.gemm_n, s.gemm_n) AS gemm_n,
+    coalesce(f.gemm_k, s.gemm_k) AS gemm_k,
+    l.duration_ns AS example_ns,
+    l.api_index AS launch_api_index,
+    l.launch_start_ns
+FROM grouped AS g
+INNER JOIN launches AS l USING (trace_id, launch_index)
+LEFT JOIN _named_signatures AS s ON g.signature_id = s.signature_id
+LEFT JOIN _signature_calls AS f ON g.inferred_id = f.signature_id
+ORDER BY g.wall_ns DESC, g.part, g.cause, g.launch_index;

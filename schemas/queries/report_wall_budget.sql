@@ -1,0 +1,3 @@
+WITH chosen AS (FROM kernels WHERE trace = $trace)
+
+FROM wall_time_budget('chosen');

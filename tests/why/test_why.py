@@ -1,0 +1,150 @@
+"""Where wall time goes: every nanosecond once, on every sample; known causes are named first, and not once mended."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+import kerneldb
+from kerneldb.api import Database
+from kerneldb.cli import cli
+from kerneldb.report import why
+from tests.conftest import made_once
+from tests.why.causes import CAUSES, late_rank
+
+if TYPE_CHECKING:
+    from kerneldb.report.why import Verdict
+
+PLACES = {
+    "exposed-copies": ["pageable memory from the host to the GPU", "train.py:31 (step)"],
+    "synchronising": ["39 calls", "aten::item at model.py:14 (forward)"],
+    "data-loading": ["train.py:20 (main)"],
+    "host-bound": ["the median kernel runs 2.00 µs"],
+    "odd-gemm": ["50257 is no multiple of 8", "aten::mm"],
+    "garbage-collection": ["Python collected garbage"],
+    "stream-dependency": ["20 launches were queued"],
+    "allocating": ["cudaMalloc in aten::empty at cache.py:7 (grow)"],
+    "exposed-communication": ["ncclDevKernel_AllReduce"],
+    "late-rank": ["for rank 1, which joined last"],
+}
+
+
+RECORDINGS = ("examples/decoder-h200.json.gz", "tests/fixtures/graph-replays-h100.json.gz")
+
+
+@pytest.fixture(scope="module")
+def known(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Database:
+    """All programs with their causes, and mended, and two recordings, in one database."""
+
+    def make(path: Path) -> None:
+        folder = tmp_path_factory.mktemp("known")
+        for rule, program in CAUSES.items():
+            for broken in (True, False):
+                program(broken=broken).write(folder / f"{rule}{'' if broken else '-mended'}.json")
+        database = kerneldb.open(path)
+        database.ingest(folder)
+        for recording in RECORDINGS:
+            database.ingest(root / recording)
+        for run, broken in (("late", True), ("mended", False)):
+            for rank in (0, 1):
+                file = folder / f"late-rank-{rank}{'' if broken else '-mended'}.json"
+                database.ingest(late_rank(rank, broken=broken).write(file), run=run)
+
+    return kerneldb.open(made_once(tmp_path_factory, "known.duckdb", make))
+
+
+def verdict(database: Database, trace: str) -> Verdict:
+    (found,) = why.verdicts(database, [trace])
+    return found
+
+
+def pieces(database: Database) -> list[dict[str, Any]]:
+    """The pieces of wall time of each device, in order."""
+    return database.sql("FROM _wall_pieces('kernels') ORDER BY trace, device, start_ns").rows()
+
+
+def holds(database: Database) -> None:
+    """Each piece begins where the one before it ends, and the causes are equal to plain computations."""
+    found = pieces(database)
+    for before, after in itertools.pairwise(found):
+        if (before["trace"], before["device"]) == (after["trace"], after["device"]):
+            assert before["end_ns"] == after["start_ns"]
+    assert all(piece["end_ns"] > piece["start_ns"] for piece in found)
+    sums = "SELECT part, sum(wall_ns)::BIGINT AS ns FROM wall_time_budget() GROUP BY ALL"
+    parts = {row["part"]: row["ns"] for row in database.sql(sums).rows()}
+    (known,) = database.sql(
+        "SELECT sum(computation_ns)::BIGINT AS computation, sum(exposed_communication_ns)::BIGINT AS communication, "
+        "sum(exposed_memcpy_ns)::BIGINT AS copy, sum(idle_ns)::BIGINT AS idle FROM gpu_time()"
+    ).rows()
+    assert sum(parts.pop(part, 0) for part in ("host", "queue", "unattributed")) == known.pop("idle")
+    assert parts == {part: ns for part, ns in known.items() if ns}
+
+
+def test_every_nanosecond_counts_once(known: Database) -> None:
+    holds(known)
+
+
+def test_windows_phases_and_iterations_add_up(known: Database) -> None:
+    window = "SELECT sum(wall_ns)::BIGINT AS ns FROM wall_time_budget(from_ns := {}, to_ns := {}) WHERE trace = '{}'"
+    name = "decoder-h200"
+    (span,) = known.sql(f"SELECT start_ns, end_ns, span_ns FROM gpu_time() WHERE trace = '{name}'").rows()
+    start, end = span["start_ns"], span["end_ns"]
+    for first, last in ((start - 500, end + 700), (start + 10_001, end - 77)):
+        (found,) = known.sql(window.format(first, last, name)).rows()
+        assert found["ns"] == last - first
+    for by in ("phase", "iteration"):
+        assert sum(row["wall_ns"] for row in known.wall_time(by, traces=[name])) == span["span_ns"]
+
+
+@pytest.mark.parametrize("rule", PLACES)
+def test_the_first_sentence_names_the_cause(known: Database, rule: str) -> None:
+    trace = "late-rank-0" if rule == "late-rank" else rule
+    first, *_ = verdict(known, trace).advice
+    assert first.rule == rule
+    for words in PLACES[rule]:
+        assert words in first.sentence
+
+
+@pytest.mark.parametrize("rule", PLACES)
+def test_mended_it_is_not_named(known: Database, rule: str) -> None:
+    trace = "late-rank-0-mended" if rule == "late-rank" else f"{rule}-mended"
+    assert rule not in {piece.rule for piece in verdict(known, trace).advice}
+
+
+def test_mending_saves_what_was_said(known: Database) -> None:
+    """The time of the cause, and the difference between the programs, where the work stays the same."""
+    spans = {row["trace"]: row["span_ns"] for row in known.sql("SELECT trace, span_ns FROM gpu_time()").rows()}
+    for rule in ("exposed-copies", "synchronising", "garbage-collection", "stream-dependency", "allocating"):
+        (said,) = (piece.at_stake_ns for piece in verdict(known, rule).advice if piece.rule == rule)
+        assert said == pytest.approx(spans[rule] - spans[f"{rule}-mended"], rel=0.1)
+
+
+def test_graphs_that_are_late_are_not_told_to_use_graphs(known: Database) -> None:
+    rules = {piece.rule for piece in verdict(known, "graph-replays-h100").advice}
+    assert "late-graphs" in rules
+    assert "host-bound" not in rules
+
+
+def call(database: Path, *words: str, exit_code: int = 0) -> str:
+    done = CliRunner().invoke(cli, ["--db", str(database), "why", *words])
+    assert done.exit_code == exit_code, done.output
+    return done.stdout
+
+
+def test_the_command(known: Database) -> None:
+    text = call(known.path, "decoder-h200")
+    assert "1. The GPU waited 54.4 ms (89 %) for the host to launch its next work" in " ".join(text.split())
+    assert "No Python stacks were recorded" in text
+    rows = json.loads(call(known.path, "decoder-h200", "--json"))
+    assert rows[0]["rule"] == "host-bound"
+    assert rows[0]["command"] == "kerneldb analyze idle --gaps --trace decoder-h200"
+    budget = json.loads(call(known.path, "decoder-h200", "--budget", "--by", "phase", "--json"))
+    assert {row["name"] for row in budget} == {"prefill", "decode"}
+    assert sum(row["wall_ns"] for row in budget) == rows[0]["span_ns"]
+    call(known.path, "--by", "phase", exit_code=2)
+    call(known.path, "nothing", exit_code=2)
