@@ -335,45 +335,40 @@ def _whole_of(raw: bytes) -> int | None:
     return whole(msgspec.json.decode(raw)) if raw else None
 
 
-class Sorted:
-    """Events by group in the order of the text; `meta` are names, counters and marks; all else is counted."""
+class Sorted(dict[tuple[Any, Any], list[Event]]):
+    """Events by phase and category; those of one group share a list, in the order of the text.
+
+    `meta` are names, counters and marks. Nothing in it leads back to it: workers collect no garbage.
+    """
 
     def __init__(self, events: Iterable[Event]) -> None:
+        super().__init__()
         self.groups: dict[str, list[Event]] = {group: [] for group in fields.INTERNED}
         self.meta: list[Event] = []
-        self._lists: dict[tuple[Any, Any], list[Event]] = _Lists(self._place)
-        lists = self._lists
         for event in events:
-            lists[event.ph, event.cat].append(event)
+            self[event.ph, event.cat].append(event)
         marks, self.meta = self.meta, []
         for event in marks:
             is_memory = event.ph == "i" and event.name == fields.MEMORY
             (self.groups["memory"] if is_memory else self.meta).append(event)
-        self.old = any(category in fields.OLD_NAMES for _, category in self._lists)
+        self.old = any(category in fields.OLD_NAMES for _, category in self)
 
-    def _place(self, phase: object, category: object) -> list[Event]:
+    def __missing__(self, key: tuple[Any, Any]) -> list[Event]:
+        phase, category = key[0], text_of(key[1]) or ""
         if phase == "X":
-            text = text_of(category)
-            return self.groups[fields.GROUP_OF.get(fields.OLD_NAMES.get(text or "", text or ""), "other")]
-        return self.meta if phase in META else []
+            found = self.groups[fields.GROUP_OF.get(fields.OLD_NAMES.get(category, category), "other")]
+        else:
+            found = self.meta if phase in META else []
+        self[key] = found
+        return found
 
     def skipped(self) -> Counter[tuple[str, str]]:
         """Events without a group by phase and category."""
         return Counter({
             (text_of(phase) or "?", text_of(category) or "?"): len(events)
-            for (phase, category), events in self._lists.items()
+            for (phase, category), events in self.items()
             if phase != "X" and phase not in META
         })  # fmt: skip
-
-
-class _Lists(dict[tuple[Any, Any], list[Event]]):
-    def __init__(self, place: Callable[[object, object], list[Event]]) -> None:
-        super().__init__()
-        self._place = place
-
-    def __missing__(self, key: tuple[Any, Any]) -> list[Event]:
-        found = self[key] = self._place(*key)
-        return found
 
 
 def _take_meta(chunk: Chunk, meta: Iterable[Event]) -> None:

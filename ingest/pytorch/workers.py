@@ -35,6 +35,8 @@ REQUEST: Final = struct.Struct("<BQ?H")
 ANSWER: Final = struct.Struct("<?Q")
 """Whether the columns are in the slot (or behind this in the pipe), and their length."""
 START: Final = "import sys; sys.path[:] = sys.argv[2:]; from kerneldb.ingest.pytorch import workers; workers.main()"
+KEEP_MEMORY: Final = {"MALLOC_TRIM_THRESHOLD_": str(64 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
+"""A worker needs the same memory for each piece: glibc should not give it back in between (man mallopt)."""
 SMALL_BYTES: Final = 24 << 20
 """Files below that are read before the workers have started."""
 
@@ -61,6 +63,7 @@ class Worker:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,  # what it fails at is tried here again
                 pass_fds=(memory,),
+                env=os.environ | KEEP_MEMORY,
                 process_group=0,  # Ctrl-C is for the process that started it
             )
         finally:
@@ -121,7 +124,7 @@ class _Shared:
 
     def narrowed(self, pieces: Iterable[Piece]) -> Generator[tuple[Chunk, int], None, None]:
         pending: deque[tuple[Piece, int, int]] = deque()
-        most = SLOTS * len(self._workers)
+        most = SLOTS * max(len(self._workers), 1)
         for number, piece in enumerate(pieces):
             if len(pending) == most:
                 yield self._finished(*pending.popleft())
