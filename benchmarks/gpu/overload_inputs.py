@@ -29,8 +29,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from kerneldb.replay.resolve.arguments import OPERATOR_TEXTS, TEXT_VALUES
+from kerneldb.replay.worker.profiling import MARKER_PREFIX
 
-MARK = "overload "
+MARK = f"{MARKER_PREFIX}overload "
 DRAWS = 240
 LARGEST = 1 << 16
 SAMPLES = 6

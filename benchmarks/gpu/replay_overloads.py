@@ -3,7 +3,8 @@
     PYTHONPATH=. python3 benchmarks/gpu/replay_overloads.py [--out FOLDER] [--only aten::mm …] [--inputs FILE | --drawn]
 
 Without `--step` all of it on the CPU, where the operators below a call are compared (name, dims, dtypes). On a GPU its
-kernels are; there is no database there, so the steps are taken apart, each with the same folder:
+kernels are. Where no database is installed, traces are read without one (`--without-database`), or the steps are taken
+apart, each with the same folder:
 
     … --step record --device cuda     on the GPU machine
     … --step plan                     here
@@ -18,18 +19,24 @@ from __future__ import annotations
 
 import argparse
 import collections
+import concurrent.futures
+import dataclasses
+import itertools
 import json
 import os
+import random
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu import overload_inputs
 from kerneldb.replay.wire import journal, plan
-from kerneldb.replay.wire.plan import Item, Plan
+from kerneldb.replay.wire.plan import Item, Plan, PlannedKernel
 from kerneldb.replay.wire.results import CallResult
+from kerneldb.replay.worker.profiling import Marked
 
 ROOT = Path(__file__).parents[2]
 CHUNK = 400
@@ -44,27 +51,48 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "KINETO_LOG_LEVEL": "99"}
 
 
-def record(names: Sequence[str], inputs: Path, folder: Path, device: str) -> tuple[list[Path], dict[str, str]]:
+def record(
+    names: Sequence[str], chosen: argparse.Namespace, inputs: Path, folder: Path
+) -> tuple[list[Path], dict[str, str]]:
     """Traces of one call each of these overloads, in several files; and why others have none."""
-    traces, lost = [], {}
-    for number, start in enumerate(range(0, len(names), CHUNK)):
-        trace = folder / f"overloads-{number}.json"
-        chunk = list(names[start : start + CHUNK])
-        while chunk:
-            listed, progress = folder / f"names-{number}.txt", folder / f"progress-{number}.txt"
-            listed.write_text("\n".join(chunk), encoding="utf-8")
-            progress.unlink(missing_ok=True)
-            command = program("record", inputs, listed, trace, progress, "--device", device)
-            done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
-            told = [line.split("\t") for line in progress.read_text(encoding="utf-8").splitlines()]
-            lost |= {name: "no inputs found with which it runs" for step, name in told if step == "none"}
-            if told and told[-1][0] == "end":
-                traces.append(trace)
-                break
-            culprit = next((name for step, name in reversed(told) if step in {"find", "call"}), chunk[0])
-            lost[culprit] = f"killed the process that looked for inputs (exit code {done.returncode})"
-            chunk = [name for name in chunk if name not in lost]
-    return traces, lost
+    size = max(min(CHUNK, -(-len(names) // chosen.jobs)), 1)
+    until = time.monotonic() + chosen.patience
+    chunks = [list(names[start : start + size]) for start in range(0, len(names), size)]
+
+    def part(number: int) -> tuple[Path | None, dict[str, str]]:
+        try:
+            return record_part(number, chunks[number], inputs, folder, chosen.device, until)
+        except subprocess.TimeoutExpired:
+            return None, dict.fromkeys(chunks[number], "its part took too long")
+
+    with concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:
+        parts = list(pool.map(part, range(len(chunks))))
+    lost = dict(itertools.chain(*(one.items() for _, one in parts)))
+    return [trace for trace, _ in parts if trace is not None], lost
+
+
+def record_part(
+    number: int, chunk: list[str], inputs: Path, folder: Path, device: str, until: float
+) -> tuple[Path | None, dict[str, str]]:
+    """The trace of some of them. What kills the process is left out of the next one."""
+    trace, lost = folder / f"overloads-{number}.json", {}
+    listed, progress = folder / f"names-{number}.txt", folder / f"progress-{number}.txt"
+    while chunk:
+        listed.write_text("\n".join(chunk), encoding="utf-8")
+        progress.write_text("", encoding="utf-8")
+        command = program("record", inputs, listed, trace, progress, "--device", device)
+        left = max(until - time.monotonic(), 1)
+        done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=left)
+        told = [line.split("\t") for line in progress.read_text(encoding="utf-8").splitlines()]
+        lost |= {name: "no inputs found with which it runs" for step, name in told if step == "none"}
+        if told and told[-1][0] == "end":
+            return trace, lost
+        if not told:
+            raise RuntimeError(done.stderr)
+        culprit = next(name for step, name in reversed(told) if step in {"find", "call"})
+        lost[culprit] = f"killed the process that looked for inputs (exit code {done.returncode})"
+        chunk = [name for name in chunk if name not in lost]
+    return None, lost
 
 
 MARKED = """
@@ -107,6 +135,37 @@ def items(traces: Sequence[Path], folder: Path) -> Iterator[Item]:
             for row in marked:
                 spec, marker = recorded.spec(row["trace_id"], row["op_id"]), row["marker"]
                 yield Item(marker.removeprefix(overload_inputs.MARK), "aten", spec, tuple(kernels[marker]))
+
+
+def items_of_files(traces: Sequence[Path]) -> Iterator[Item]:
+    """The same from the files alone, where there is no database."""
+    from kerneldb.replay.worker import profiling
+    from tests.replay import recording
+
+    for path in traces:
+        marked = profiling.read(path, operators=False)
+        raw = json.loads(path.read_text(encoding="utf-8", errors="replace"))["traceEvents"]
+        wanted = [one for one in raw if one.get("cat") in {"cpu_op", "user_annotation"} and one.get("ph") == "X"]
+        events = recording.nested(wanted)
+        trace, seen = recording.as_trace(events), set()
+        for index, event in enumerate(events):
+            marker = "" if event.parent is None else events[event.parent].call.op
+            name = marker.removeprefix(overload_inputs.MARK)
+            if name == marker or name in seen or event.call.op != name.partition(" ")[0].partition(".")[0]:
+                continue
+            seen.add(name)
+            yield Item(name, "aten", dataclasses.replace(trace.spec(index), parent=None), kernels_of(marked[marker][0]))
+
+
+def kernels_of(marked: Marked) -> tuple[PlannedKernel, ...]:
+    """The activities of a marked call as kernels of a plan."""
+    return tuple(
+        PlannedKernel(
+            ordinal, str(ordinal), one.name, one.kind, one.grid, one.block, one.shared_bytes, one.bytes,
+            median_ns=round(one.duration_ns),
+        )
+        for ordinal, one in enumerate(marked.activities)
+    )  # fmt: skip
 
 
 def replay(planned: Path, folder: Path, device: str) -> list[CallResult]:
@@ -154,6 +213,10 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--inputs", type=Path, help="inputs captured before")
     parser.add_argument("--drawn", action="store_true", help="draw all inputs")
+    parser.add_argument("--without-database", action="store_true", help="read the traces without kerneldb's database")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that record at a time")
+    parser.add_argument("--sample", type=int, help="so many of the captured overloads")
+    parser.add_argument("--patience", type=float, default=3600.0, help="seconds for the recording")
     parser.add_argument("--only", nargs="*", default=[], help="overloads, as aten::add.Tensor")
     parser.add_argument("--step", choices=("record", "plan", "replay", "all"), default="all")
     chosen = parser.parse_args()
@@ -164,7 +227,9 @@ def main() -> None:
         state.write_text(json.dumps(recorded(chosen, folder)), encoding="utf-8")
     told = json.loads(state.read_text(encoding="utf-8"))
     if chosen.step in {"plan", "all"}:
-        plan.write(Plan(tuple(items([folder / name for name in told["traces"]], folder))), planned)
+        traces = [folder / name for name in told["traces"]]
+        made = items_of_files(traces) if chosen.without_database else items(traces, folder)
+        plan.write(Plan(tuple(made)), planned)
     if chosen.step in {"replay", "all"}:
         calls = replay(planned, folder, chosen.device)
         found = summary(told["names"], told["lost"], plan.read(planned).items, calls)
@@ -180,7 +245,10 @@ def recorded(chosen: argparse.Namespace, folder: Path) -> dict[str, Any]:
     elif not inputs.exists():
         subprocess.run(program("capture", inputs, "--device", chosen.device), env=environment(), check=True)
     names = chosen.only or [*overload_inputs.overloads(), *others(inputs)]
-    traces, lost = record(names, inputs, folder, chosen.device)
+    if chosen.sample:
+        known = sorted(name for name in overload_inputs.load(inputs, "cpu") if " " not in name)
+        names = random.Random(0).sample(known, min(chosen.sample, len(known)))
+    traces, lost = record(names, chosen, inputs, folder)
     merged(traces, folder / "found.pt")
     return {"names": names, "traces": [one.name for one in traces], "lost": lost}
 

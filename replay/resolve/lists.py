@@ -54,6 +54,8 @@ def variants(spec: CallSpec, argument: Argument, name: str) -> list[TensorList]:
     pairs = zip(argument.dims, argument.layout, strict=True)
     shapes = ((dims, strides if len(strides) == len(dims) else contiguous(dims)) for dims, strides in pairs)
     entries = tuple(TensorSpec(dims, strides, "") for dims, strides in shapes)
+    if entries and name == "offsets":
+        return [_typed(TensorList(entries), ["int64"] * len(entries))]
     if entries:
         found = _with_dtypes(spec, TensorList(entries))
         # results may be of another dtype than the inputs, whose dims they have

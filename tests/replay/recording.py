@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from kerneldb.replay.plan.evidence import Trace
 from kerneldb.replay.wire.plan import CallSpec, OpCall
 
@@ -36,6 +34,8 @@ class Event:
 
 def read_events(path: Path, categories: tuple[str, ...] = ("cpu_op",)) -> list[Event]:
     """Operators of a trace in start order, nested by their times on each thread."""
+    import orjson  # not where GPUs are, which only need `nested`
+
     raw = [one for one in orjson.loads(path.read_bytes())["traceEvents"] if one.get("cat") in categories]
     return nested([one for one in raw if one.get("ph") == "X"])
 

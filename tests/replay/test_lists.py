@@ -4,9 +4,9 @@ import pytest
 
 from kerneldb.replay.errors import Reason, UnresolvedCallError
 from kerneldb.replay.plan.evidence import GRADIENT
-from kerneldb.replay.resolve import lists, recorded
+from kerneldb.replay.resolve import candidates, lists, recorded
 from kerneldb.replay.wire.plan import ChildCall
-from tests.replay.specs import ABSENT, Recorded, op_call, scalar, spec, tensor, tensors
+from tests.replay.specs import ABSENT, Recorded, numbers, op_call, scalar, spec, tensor, tensors
 
 DROPPED: Recorded = ([], [], "TensorList", "")
 HALF = "c10::Half"
@@ -111,3 +111,31 @@ def test_long_list_without_evidence() -> None:
     with pytest.raises(UnresolvedCallError) as caught:
         found(spec("aten::cat", DROPPED, scalar(0)))
     assert caught.value.reason is Reason.LIST_DROPPED
+
+
+def test_index_tensors_of_a_sum_into_places_on_a_gpu() -> None:
+    """What makeLinearIndex of aten/src/ATen/native/cuda/Indexing.cu calls: two tensors, broadcast to each other."""
+    rows, columns = tensor([3, 1], "long int"), tensor([4], "long int")
+    wide = tensor([3, 4], "long int", [1, 0]), tensor([3, 4], "long int", [0, 1])
+    below = [
+        op_call("aten::expand", rows, numbers("[3, 4]"), scalar("False")),
+        op_call("aten::expand", columns, numbers("[3, 4]"), scalar("False")),
+        *(op_call("aten::remainder", one, scalar(size)) for one, size in zip(wide, (8, 6), strict=True)),
+        op_call("aten::mul", tensor([3, 4], "long int"), scalar(30)),
+        op_call("aten::mul", tensor([3, 4], "long int"), scalar(5)),
+        op_call("aten::add", tensor([3, 4], "long int"), tensor([3, 4], "long int"), scalar(1)),
+    ]
+    flags = (scalar("True"), scalar("True"))
+    call = spec("aten::_index_put_impl_", tensor([8, 6, 5]), ABSENT, tensor([5]), *flags, below=below)
+    listed = lists.indices(call, (8, 6, 5))
+    assert [(one.dims, one.fill.high) for one in listed if one is not None] == [((3, 1), 8), ((4,), 6)]
+    (built, *_) = candidates(call, "cpu")
+    built.call()
+
+
+def test_the_second_dim_alone_is_listedby_its_stride() -> None:
+    index = tensor([7], "long int")
+    below = [op_call("aten::remainder", index, scalar(8)), op_call("aten::mul", index, scalar(5))]
+    call = spec("aten::_index_put_impl_", tensor([8, 8, 5]), ABSENT, tensor([8, 7, 5]), below=below)
+    listed = lists.indices(call, (8, 8, 5))
+    assert [None if one is None else one.dims for one in listed] == [None, (7,)]
