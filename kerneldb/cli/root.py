@@ -91,7 +91,7 @@ class Group(click.Group):
     """A group of commands; it takes `--db`, and says where a command is that is not in it."""
 
     command_class = Command
-    group_class = type  # groups in it are of its own class
+    group_class: type[click.Group] | type[type] | None = type  # groups in it are of its own class
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -2,7 +2,7 @@
 -- itself. `precedence` says which counts where several are open: the lowest. `is_blocking` are those in which the host waits for the GPU.
 --
 -- Of other calls, and of copies that the host does not have to wait for, those of 20 µs and more; launch calls from 1 ms on. What the profiler does for
--- itself has no thread, as it holds up all of them. `source` names launches with trace_id, api_index, kind and copy_kind.
+-- itself has no thread, as it holds up all of them. A value that is read (`aten::item`) takes the whole operator. `source` names launches with trace_id, api_index, kind and copy_kind.
 CREATE OR REPLACE MACRO _host_waits(source) AS TABLE
 WITH _chosen AS (
     SELECT DISTINCT trace_id FROM query_table(source)
@@ -40,8 +40,8 @@ _calls AS (
         c.trace_id,
         c.process,
         c.thread,
-        c.start_ns,
-        c.start_ns + c.duration_ns AS end_ns,
+        coalesce(p.start_ns, o.start_ns, c.start_ns) AS start_ns,
+        coalesce(p.start_ns + p.duration_ns, o.start_ns + o.duration_ns, c.start_ns + c.duration_ns) AS end_ns,
         CASE
             WHEN n.cause <> 'copy' THEN n.cause
             WHEN l.copy_kind = 'DtoH' THEN 'synchronisation'
@@ -58,7 +58,14 @@ _calls AS (
     FROM api_calls AS c
     INNER JOIN _named AS n USING (name)
     LEFT JOIN _launching AS l ON c.trace_id = l.trace_id AND c.api_index = l.api_index
+    LEFT JOIN ops AS o
+        ON c.trace_id = o.trace_id AND c.op_id = o.op_id AND o.name = 'aten::_local_scalar_dense' AND n.cause IN ('synchronisation', 'copy')
+    LEFT JOIN ops AS p ON o.trace_id = p.trace_id AND o.parent_id = p.op_id AND p.name = 'aten::item'
     WHERE c.trace_id IN (FROM _chosen) AND c.duration_ns > 0 AND (n.cause <> 'other call' OR c.duration_ns >= 20000)
+    -- Of the copy and the wait of one operator, the longer.
+    QUALIFY
+        o.op_id IS NULL
+        OR row_number() OVER (PARTITION BY c.trace_id, o.op_id ORDER BY l.copy_kind IS NOT NULL, c.duration_ns DESC, c.api_index) = 1
 ),
 
 _spans AS (

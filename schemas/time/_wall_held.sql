@@ -2,8 +2,8 @@
 -- `_host_waits`, NULL where none was open. `gaps` names gaps of `_wall_sweep` with the trace, process and thread
 -- of the launch call that ends them (`host_process`, `thread`) and the thread of the one before (`other_thread`); `waits` names rows of `_host_waits`.
 --
--- Where nothing was open any more, after a call that waited for the GPU had ended in the same gap, the piece still counts for that call, as far as the call
--- lasted: had it taken no time, the host would have come so much earlier.
+-- Where nothing was open, after a call that waited for the GPU, the time still counts for that call, in this gap and those after it until the next such
+-- call, as far as the call lasted: had it taken no time, the host would have come so much earlier. Calls less than 50 µs apart are one.
 CREATE OR REPLACE MACRO _wall_held(gaps, waits) AS TABLE
 -- A gap is the matter of the thread that ends it and of the one that launched before it.
 WITH _lanes AS (
@@ -24,7 +24,7 @@ _late AS (
 
 _open AS (
     SELECT
-        l.lane, w.start_ns, w.end_ns, w.precedence, w.number,
+        l.lane, w.start_ns, w.end_ns, w.precedence, w.number, w.is_blocking,
         max(w.end_ns) OVER (PARTITION BY l.lane ORDER BY w.start_ns ROWS UNBOUNDED PRECEDING) AS reach_ns
     FROM query_table(waits) AS w
     INNER JOIN _lanes AS l
@@ -77,6 +77,7 @@ _states AS (
 
 _pieces AS MATERIALIZED (
     SELECT
+        s.lane,
         l.place,
         (s.gap % 1099511627776)::BIGINT AS launch_index,
         s.ts_ns AS start_ns,
@@ -87,49 +88,32 @@ _pieces AS MATERIALIZED (
     WHERE s.next_ns > s.ts_ns AND s.gap // 1099511627776 > s.ts_ns
 ),
 
--- The waits for the GPU that ended in each gap, and how much longer than in the gap they lasted.
-_ended AS (
-    SELECT
-        p.place,
-        p.launch_index,
-        arg_max(p.number, w.end_ns - w.start_ns) AS number,
-        max(w.end_ns) AS ended_ns,
-        (sum(w.end_ns - w.start_ns) - sum(p.in_gap_ns))::BIGINT AS rest_ns
-    FROM (
-        SELECT place, launch_index, number, sum(end_ns - start_ns) AS in_gap_ns
-        FROM _pieces
-        WHERE number IS NOT NULL
-        GROUP BY ALL
-    ) AS p
-    INNER JOIN query_table(waits) AS w ON p.number = w.number AND w.is_blocking
-    GROUP BY p.place, p.launch_index
+_credits AS (FROM _wait_credits('_open', '_pieces')),
+
+_free AS (
+    SELECT lane, place, launch_index, start_ns, end_ns, true AS is_touched FROM _pieces WHERE number IS NULL
+    UNION ALL
+    SELECT l.lane, l.place, l.launch_index, l.start_ns, l.host_ns, false
+    FROM _late AS l
+    ANTI JOIN _pieces AS p ON l.place = p.place AND l.launch_index = p.launch_index
 ),
 
-_after AS (
+_owed AS (
     SELECT
-        p.*,
-        e.number AS blamed,
-        e.rest_ns,
-        CASE WHEN p.number IS NULL AND p.start_ns >= e.ended_ns THEN p.end_ns - p.start_ns ELSE 0 END AS after_ns
-    FROM _pieces AS p
-    LEFT JOIN _ended AS e USING (place, launch_index)
-),
-
-_late_until AS (
-    SELECT
-        *,
-        start_ns + CASE
-            WHEN after_ns > 0 THEN greatest(0, least(after_ns, rest_ns + after_ns - sum(after_ns) OVER so_far))
-            ELSE 0
-        END::BIGINT AS until_ns
-    FROM _after
-    WINDOW so_far AS (PARTITION BY place, launch_index ORDER BY start_ns ROWS UNBOUNDED PRECEDING)
+        f.place, f.launch_index, f.start_ns, f.end_ns, f.is_touched, c.number, c.island,
+        f.start_ns + greatest(
+            0,
+            least(f.end_ns - f.start_ns, c.credit_ns + f.end_ns - f.start_ns - sum(f.end_ns - f.start_ns) OVER so_far)
+        )::BIGINT AS until_ns
+    FROM _free AS f
+    ASOF LEFT JOIN _credits AS c ON f.lane = c.lane AND f.start_ns >= c.start_ns
+    WINDOW so_far AS (PARTITION BY f.lane, c.island ORDER BY f.start_ns ROWS UNBOUNDED PRECEDING)
 )
 
-SELECT place, launch_index, start_ns, until_ns AS end_ns, blamed AS number
-FROM _late_until
-WHERE until_ns > start_ns
+SELECT place, launch_index, start_ns, end_ns, number FROM _pieces WHERE number IS NOT NULL
 UNION ALL
-SELECT place, launch_index, until_ns, end_ns, number
-FROM _late_until
-WHERE end_ns > until_ns;
+SELECT place, launch_index, start_ns, until_ns, number FROM _owed WHERE until_ns > start_ns
+UNION ALL
+SELECT place, launch_index, coalesce(until_ns, start_ns), end_ns, NULL
+FROM _owed
+WHERE end_ns > coalesce(until_ns, start_ns) AND (is_touched OR island IS NOT NULL);

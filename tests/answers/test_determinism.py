@@ -37,7 +37,8 @@ FOLLOWING = (
 STEPS = (
     "_diff_kernels", "_diff_pairs", "_diff_sides", "_diff_tests", "_kernel_order", "_kernel_periods",
     "_kernels_by_trace", "_labelled_launches", "_mann_whitney", "_matched", "_repeat_streaks", "_roofline_traffic",
-    "_roofline_work", "_step_launches", "_window_energy", "_host_waits", "_main_place", "_wall_exchanges", "_wall_held",
+    "_roofline_work", "_step_launches", "_window_energy",
+    "_host_waits", "_main_place", "_wait_credits", "_wall_exchanges", "_wall_held",
     "_wall_launches", "_wall_ordered", "_wall_pieces", "_wall_sweep",
 )  # fmt: skip
 """Parts of other macros, views and statements, which are asked whole."""
