@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -44,13 +44,37 @@ def schema(names: str) -> Schema:
     return {name: TYPES[name] for name in names.split()}
 
 
-def frame_of(rows: Sequence[dict[str, Any]], kinds: Schema, report: Report) -> pl.DataFrame:
-    """The rows as a frame of these types; a value that its column does not hold is NULL, and counted."""
+Row = Mapping[str, Any] | Sequence[Any]
+
+
+def frame_of(rows: Iterable[Row], kinds: Schema, report: Report | None = None) -> pl.DataFrame:
+    """The rows (by name, or in the order of `kinds`) as a frame; what its column does not hold is NULL, and counted."""
+    rows = list(rows)
+    if not rows:
+        return pl.DataFrame(schema=kinds)
     try:
-        return pl.DataFrame(rows, schema=kinds)
+        return pl.DataFrame(rows, schema=kinds, orient="row")
     except (PolarsError, OverflowError, TypeError):
-        made = pl.DataFrame(rows, schema=kinds, strict=False)
-    for name in kinds:
-        odd = made[name].null_count() - sum(row.get(name) is None for row in rows)
-        report.add("unread", f"value of {name} that its column does not hold: left empty", odd)
-    return made
+        listed = [[row.get(name) for name in kinds] if isinstance(row, Mapping) else row for row in rows]
+    columns = []
+    for values, (name, kind) in zip(zip(*listed, strict=True), kinds.items(), strict=True):
+        columns.append(_held(name, values, kind))
+        odd = columns[-1].null_count() - values.count(None)
+        if report is not None:
+            report.add("unread", f"value of {name} that its column does not hold: left empty", odd)
+    return pl.DataFrame(columns)
+
+
+def _held(name: str, values: Sequence[Any], kind: type[pl.DataType]) -> pl.Series:
+    try:
+        return pl.Series(name, values, dtype=kind, strict=False)
+    except (PolarsError, OverflowError, TypeError):
+        return pl.Series(name, [one if _holds(kind, one) else None for one in values], dtype=kind)
+
+
+def _holds(kind: type[pl.DataType], value: Any) -> bool:
+    try:
+        pl.Series([value], dtype=kind)
+    except (PolarsError, OverflowError, TypeError):
+        return False
+    return True

@@ -159,7 +159,8 @@ class Guard:
                 frame = frame.with_columns(pl.when(fits).then(name).alias(name))
         for name, kind in frame.schema.items():
             if kind == pl.String:
-                limits.NAME.check(frame[name].str.len_bytes().max() or 0, f"{table}.{name} of {{}} bytes")
+                longest: int = frame.select(pl.col(name).str.len_bytes().max().fill_null(0)).item()
+                limits.NAME.check(longest, f"{table}.{name} of {{}} bytes")
         known = [name for name in needed if name in frame.columns and frame[name].null_count()]
         if not known:
             return frame

@@ -144,7 +144,8 @@ def _of_query(name: str, lines: list[str]) -> Iterator[Column | Shared]:
             names, other, without = shared.groups()
             yield Shared(() if names == "*" else _names(names), other, _names(without or ""))
         elif column := COLUMN.fullmatch(entry):
-            yield Column(*column.groups())
+            kept, kind, unit, meaning = column.groups()
+            yield Column(kept, kind, unit, meaning)
         else:
             message = f"{name}: no column: {entry!r}"
             raise ValueError(message)

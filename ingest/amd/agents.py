@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from kerneldb.ingest.columns import schema
+from kerneldb.ingest.columns import frame_of, schema
 
 KIB: Final = 1024
 GPU_TYPES: Final = ("GPU", "2", "ROCPROFILER_AGENT_TYPE_GPU")
@@ -67,7 +67,7 @@ def numbered(agents: Iterable[Agent]) -> list[Agent]:
 def device_rows(agents: Iterable[Agent], process: str | None) -> pl.DataFrame:
     """Rows of `devices` without trace_id, for the GPUs among the agents."""
     rows = [_row(agent, process) for agent in agents if agent.is_gpu and agent.device is not None]
-    return pl.DataFrame(rows, schema=DEVICE_SCHEMA, strict=False)
+    return frame_of(rows, DEVICE_SCHEMA)
 
 
 def archs(agents: Iterable[Agent]) -> dict[int, str | None]:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb import times
-from kerneldb.ingest.columns import schema
+from kerneldb.ingest.columns import frame_of, schema
 from kerneldb.ingest.output import Output, nullable
 
 RANGE: Final = "roctx"
@@ -69,7 +69,7 @@ class Ranges:
 
     def frame(self) -> pl.DataFrame:
         """Rows of `ranges` without trace_id, and beside them `phase` (the outermost range), `external_id`, `part`."""
-        return pl.DataFrame(self._rows, schema=COLUMNS)
+        return frame_of(self._rows, COLUMNS)
 
     def around(self, frame: pl.DataFrame, at: str) -> pl.Series:
         """`range_id` of the innermost range around the time `at` (in ns) of each row's process and thread."""
@@ -127,7 +127,7 @@ def _segments(markers: list[Marker]) -> pl.DataFrame:
         for at, number in _steps(markers, numbers)
     ]
     schema = {"process": pl.String, "thread": pl.String, "at": pl.Int64, "number": pl.Int64}
-    return pl.DataFrame(rows, schema=schema, orient="row").sort("at", maintain_order=True)
+    return frame_of(rows, schema).sort("at", maintain_order=True)
 
 
 def _steps(markers: list[Marker], numbers: list[int]) -> Iterator[tuple[int, int | None]]:

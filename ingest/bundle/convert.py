@@ -16,6 +16,7 @@ from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError
 from kerneldb.ingest import readers
 from kerneldb.ingest.bundle import execution
+from kerneldb.ingest.columns import frame_of
 from kerneldb.ingest.output import Report
 from kerneldb.ingest.pytorch.convert import convert as convert_trace
 from kerneldb.ingest.readers import Options, Progress, Unit
@@ -193,4 +194,4 @@ def _readings(folder: Path, recording: Recording, report: Report) -> list[Readin
 def _frame(kind: type[Any], rows: Sequence[Any]) -> pl.DataFrame:
     """Rows of a dataclass, with its fields as columns."""
     schema = {field.name: TYPES[str(field.type).split()[0]] for field in dataclasses.fields(kind)}
-    return pl.DataFrame([dataclasses.asdict(row) for row in rows], schema=schema)
+    return frame_of([dataclasses.asdict(row) for row in rows], schema)

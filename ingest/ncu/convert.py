@@ -16,7 +16,7 @@ from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ids import content_id
 from kerneldb.ingest import readers
-from kerneldb.ingest.columns import Schema, schema
+from kerneldb.ingest.columns import Schema, frame_of, schema
 from kerneldb.ingest.launches import PRODUCTS, Signer
 from kerneldb.ingest.ncu import launches, sniff
 from kerneldb.ingest.ncu.kernels import (
@@ -114,7 +114,7 @@ class Capture:
 
     def flush(self) -> None:
         """Write the rows of `metrics` gathered so far; a kernel is never split."""
-        kept, repeated = settled(pl.DataFrame(self._waiting, schema=SCHEMA, orient="row"))
+        kept, repeated = settled(frame_of(self._waiting, SCHEMA))
         self._waiting.clear()
         self.repeated += repeated
         self.output.write("metrics", kept)
@@ -222,7 +222,7 @@ def close(capture: Capture, files: list[PrintedFile], options: Options, era: str
     signed = signer.sign(launches.frame(capture.known.values()))
     output.write("launches", signed.drop("name", *launches.AXES, *PRODUCTS))
     signer.write(output.spool)
-    output.write("devices", pl.DataFrame(list(capture.devices.values()), schema=launches.DEVICES))
+    output.write("devices", frame_of(list(capture.devices.values()), launches.DEVICES))
     report = files[0].report
     report.add("stored", "launches", signed.height)
     report.add("note", "metrics printed more than once", capture.repeated)
@@ -275,13 +275,13 @@ def _convert_summary(files: list[PrintedFile], folder: Path, options: Options) -
     summed = list(found.values())
     signed = signer.sign(launches.frame([launches.launch_of(kernel, at) for at, kernel in enumerate(summed)]))
     ids = signed.select("signature_id", row="launch_index")
-    metrics = pl.DataFrame(list(_metrics(file)), schema=METRICS, orient="row")
-    sums = pl.DataFrame(list(_sums(summed, metrics, file.style)), schema=ROLLUPS, orient="row")
+    metrics = frame_of(list(_metrics(file)), METRICS)
+    sums = frame_of(list(_sums(summed, metrics, file.style)), ROLLUPS)
     for table, rows_ in (("metrics", metrics), ("rollups", sums)):
         output.write(table, rows_.join(ids, on="row", how="left").drop("row"))
     signer.write(output.spool)
     devices = {kernel.identity.get("Device"): launches.device_row(kernel, {}) for kernel in summed}
-    output.write("devices", pl.DataFrame(list(devices.values()), schema=launches.DEVICES))
+    output.write("devices", frame_of(list(devices.values()), launches.DEVICES))
     file.report.add("stored", "kernels of a summary", len(summed))
     file.report.add("stored", "values of a summary", metrics.height)
     return output.finish(

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from kerneldb.ingest.columns import Schema, schema
+from kerneldb.ingest.columns import Schema, frame_of, schema
 from kerneldb.ingest.ncu.kernels import PUSH_POP, ROUNDING, START_STOP, Kernel, Key, Measure, phase_of, stack, started
 from kerneldb.times import whole_ns
 
@@ -121,7 +121,7 @@ def frame(launches: Iterable[Launch]) -> pl.DataFrame:
         row["shared_bytes"] = None if None in parts else sum(part or 0 for part in parts)
         row["quality"] = "shared memory rounded" if one.shared_rounded and row["shared_bytes"] is None else None
         rows.append({name: row.get(name) for name in SCHEMA})
-    return pl.DataFrame(rows, schema=SCHEMA)
+    return frame_of(rows, SCHEMA)
 
 
 def device_row(kernel: Kernel, attributes: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 
+from kerneldb.ingest.columns import frame_of
 from kerneldb.ingest.ncu.source_page import MOST_ADDRESS, SCHEMA
 
 
@@ -33,7 +34,7 @@ def counters(action: Any, number: int, name: str, correlated: Mapping[str, tuple
         for metric, (source, found) in correlated.items()
         for address, value in _values(source, found)
     ]
-    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    return frame_of(rows, SCHEMA)
 
 
 def _values(metric: Any, found: list[int]) -> Iterator[tuple[int, float]]:

@@ -16,11 +16,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import polars as pl
-
 from kerneldb.batch import Manifest
 from kerneldb.errors import UnreadableTraceError
-from kerneldb.ingest.columns import schema
+from kerneldb.ingest.columns import frame_of, schema
 from kerneldb.ingest.delimited import cells
 from kerneldb.ingest.ncu.numbers import Evidence, Style
 from kerneldb.ingest.ncu.table import Log, lines
@@ -136,9 +134,9 @@ def _store(one: Source, output: Output, style: Style, report: Report) -> _Found:
         found.rows, kernels = found.rows + 1, place.kernel_index + 1
         waiting += _counters(place, row, style, found)
         if len(waiting) >= SLICE_ROWS:
-            output.write("source_counters", pl.DataFrame(waiting, schema=SCHEMA, orient="row"))
+            output.write("source_counters", frame_of(waiting, SCHEMA))
             waiting.clear()
-    output.write("source_counters", pl.DataFrame(waiting, schema=SCHEMA, orient="row"))
+    output.write("source_counters", frame_of(waiting, SCHEMA))
     report.add("read", "rows of instructions and source lines", found.rows)
     report.add("stored", "counters of instructions and source lines", output.written["source_counters"])
     report.add("read", "kernels of a source page", kernels)

@@ -167,7 +167,7 @@ def sums(found: Printed) -> pl.DataFrame:
         n = _integer(row["Calls"])
         times_ns = [_nanoseconds(text.time(row[column])) for column in TIMES.values()]
         rows.append((text.name_of(row["Name"])[0], n, n, *times_ns))
-    frame = pl.DataFrame(rows, schema=SUM, orient="row")
+    frame = frame_of(rows, SUM)
     return _kinds(frame).with_columns(timing=pl.lit("timeline"), origin=pl.lit("report"))
 
 

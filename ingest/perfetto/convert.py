@@ -22,6 +22,7 @@ from kerneldb.gpus.hip import BLOCKS, WORK_ITEMS
 from kerneldb.ingest.amd import capture
 from kerneldb.ingest.amd.host import Host, Marker
 from kerneldb.ingest.amd.launches import Launches, copy_kind
+from kerneldb.ingest.columns import frame_of
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.output import File, Output
 from kerneldb.ingest.perfetto.model import KINDS, Slice, Trace, Track
@@ -187,7 +188,7 @@ def _call_rows(calls: list[Slice], tracks: dict[int, Track]) -> pl.DataFrame:
         rows.append((process, thread, kind, one.name, start, end, _own_correlation(one)))
     texts, numbers = ("process", "thread", "kind", "name"), ("start_ns", "end_ns", "correlation_id")
     schema = {**dict.fromkeys(texts, pl.String), **dict.fromkeys(numbers, pl.Int64)}
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    return frame_of(rows, schema)
 
 
 def _integer(value: object) -> int | None:
@@ -216,7 +217,7 @@ def _launch_rows(
     work: list[Slice], tracks: dict[int, Track], devices: dict[tuple[str, int], int], flows: dict[int, int]
 ) -> pl.DataFrame:
     rows = [_launch(one, tracks, devices, flows) for one in work]
-    return pl.DataFrame(rows, schema=LAUNCH, orient="row", strict=False).sort("start_ns", nulls_last=True)
+    return frame_of(rows, LAUNCH).sort("start_ns", nulls_last=True)
 
 
 def _launch(
@@ -299,7 +300,7 @@ def _write_readings(trace: Trace, output: Output) -> None:
         process = _place(one.track, trace.tracks)[0] if one.track is not None else None
         rows.append((one.counter, process, one.device, times.fitting(one.ts_ns), one.value, track and track.unit))
     schema = {"counter": pl.String, "process": pl.String, "device": pl.Int32, "ts_ns": pl.Int64, "value": pl.Float64}
-    frame = pl.DataFrame(rows, schema={**schema, "unit": pl.String}, orient="row", strict=False)
+    frame = frame_of(rows, {**schema, "unit": pl.String})
     output.write("samples", frame)
     output.report.add("stored", "samples over time", frame.height)
 

@@ -21,7 +21,7 @@ import polars as pl
 from kerneldb import gpus, times
 from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError, UnreadableTraceError
-from kerneldb.ingest.columns import schema
+from kerneldb.ingest.columns import frame_of, schema
 from kerneldb.ingest.launches import Signer
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.output import File, Output
@@ -167,11 +167,11 @@ def _range(frame: Frame) -> dict[str, Any]:
 
 def _write_ranges(ranges: list[tuple[dict[str, Any], list[tuple[str, float | None]]]], output: Output) -> None:
     """Scopes and frames, without times, and the values that the program gave them."""
-    rows = pl.DataFrame([row for row, _ in ranges], schema=RANGES, orient="row")
+    rows = frame_of([row for row, _ in ranges], RANGES)
     output.write("ranges", rows)
     output.report.add("stored", "scopes and frames", rows.height)
     values = [(row["range_id"], key, value) for row, listed in ranges for key, value in listed if value is not None]
-    metrics = pl.DataFrame(values, schema=schema("range_id metric value"), orient="row")
+    metrics = frame_of(values, schema("range_id metric value"))
     output.write("metrics", metrics.with_columns(source_metric="metric"))
     output.report.add("stored", "values of scopes", metrics.height)
 
@@ -229,7 +229,7 @@ def _write_sums(
     rows: list[dict[str, Any]], values: list[list[tuple[str, float | None]]], output: Output, signer: Signer
 ) -> None:
     """One sum per kernel and device, which counts, and one per outermost scope."""
-    signed = signer.sign(pl.DataFrame(rows, schema=SUMS, orient="row", strict=False))
+    signed = signer.sign(frame_of(rows, SUMS))
     negative = (pl.col("n") < 0) | (pl.col("total_ns") < 0)
     output.report.add("refused", "sum with a negative count or time", signed.filter(negative).height)
     kept = signed.filter(~negative.fill_null(value=False))
@@ -252,7 +252,7 @@ def _write_sums(
         for key, value in own
         if value is not None
     ]
-    metrics = pl.DataFrame(listed, schema={**schema("signature_id metric value")}, orient="row")
+    metrics = frame_of(listed, {**schema("signature_id metric value")})
     summed = metrics.group_by("signature_id", "metric", maintain_order=True).agg(pl.col("value").sum())
     output.write("metrics", summed.with_columns(source_metric="metric"))
     output.report.add("stored", "values of kernels", summed.height)
@@ -307,7 +307,7 @@ def _timeline(text: bytes, label: str, output: Output, signer: Signer) -> int:
         held = ", ".join(name or "no category" for name in others) or "nothing"
         message = f"{label}: a timeline of Proton without kernels (events: {held}). Profile without `mode`. {RECORD}"
         raise NotATraceError(message)
-    _write_launches(pl.DataFrame(rows, schema=LAUNCHES, orient="row", strict=False), output, signer)
+    _write_launches(frame_of(rows, LAUNCHES), output, signer)
     return read
 
 

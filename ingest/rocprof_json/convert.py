@@ -21,6 +21,7 @@ from kerneldb.ingest.amd.agents import Agent, agent_of, archs, numbered
 from kerneldb.ingest.amd.host import Host, Marker, is_range
 from kerneldb.ingest.amd.launches import COUNTED, NO_SYMBOL, UNKNOWN_KERNEL, Launches, copy_kind, is_halved
 from kerneldb.ingest.amd.rows import address_of, memory_rows, metric_rows
+from kerneldb.ingest.columns import frame_of
 from kerneldb.ingest.launches import name_id
 from kerneldb.ingest.output import SLICE_ROWS, File, Output
 from kerneldb.ingest.readers import Options, Progress, Unit
@@ -400,7 +401,7 @@ def _counters(it: Activities, counted: Sequence[Counted], indexes: dict[int, int
     schema = {"launch_index": pl.Int64, "counter": pl.String, "value": pl.Float64, "instance": pl.String}
     output.report.add("stored", "counter values", len(rows))
     output.report.add("lost", "value of a counter that is no number", unknown)
-    output.write("metrics", metric_rows(pl.DataFrame(rows, schema=schema, orient="row")))
+    output.write("metrics", metric_rows(frame_of(rows, schema)))
 
 
 def _symbols(processes: Sequence[Activities], output: Output) -> pl.DataFrame:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb import times
-from kerneldb.ingest.columns import Schema, schema
+from kerneldb.ingest.columns import Schema, frame_of, schema
 from kerneldb.ingest.output import Output
 from kerneldb.ingest.pytorch.nesting import ANNOTATION, CALL, OP, PYTHON, enclosing_of
 from kerneldb.ingest.xla.recording import Event, Plane
@@ -56,8 +56,8 @@ class Host:
             for line in plane.lines:
                 for event in line.events:
                     self._take(event, plane.name, line.name)
-        spans = _classified(pl.DataFrame(self._spans, schema=SPANS, orient="row", strict=False))
-        calls = pl.DataFrame(self._calls, schema=CALLS, orient="row", strict=False)
+        spans = _classified(frame_of(self._spans, SPANS))
+        calls = frame_of(self._calls, CALLS)
         self.ranges, self.calls = _nested(spans, calls, self._threads)
         self._write(output)
 
@@ -87,7 +87,7 @@ class Host:
         output.saw(self.calls.with_columns(end_ns=pl.col("start_ns") + pl.col("duration_ns")))
         output.write("ranges", self.ranges.drop("code", "thread_code", "step", "phase"))
         output.write("api_calls", self.calls.drop("python_line"))
-        memory = pl.DataFrame(self._memory, schema=ALLOCATIONS, orient="row", strict=False)
+        memory = frame_of(self._memory, ALLOCATIONS)
         rows = memory.with_row_index("event_index").cast({"event_index": pl.Int64})
         output.write("memory_events", rows)
         for what, frame in (("ranges", self.ranges), ("API calls", self.calls), ("allocations and releases", rows)):
@@ -139,7 +139,7 @@ def _nested(
     spans: pl.DataFrame, calls: pl.DataFrame, threads: dict[tuple[str, str], int]
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Rows of `ranges` and `api_calls` without trace_id, and beside them phase, path and Python line."""
-    codes = pl.DataFrame([(*key, code) for key, code in threads.items()], schema=THREADS, orient="row")
+    codes = frame_of([(*key, code) for key, code in threads.items()], THREADS)
     calls = calls.join(codes, on=["process", "thread"], how="left", maintain_order="left")
     items = pl.concat([_items(spans, 0, pl.col("code")), _items(calls.fill_null(0), 1, pl.lit(CALL))])
     found = enclosing_of(items)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb import times
-from kerneldb.ingest.columns import Schema, schema
+from kerneldb.ingest.columns import Schema, frame_of, schema
 from kerneldb.ingest.launches import AXES, INT32_MAX
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.xla.recording import Event
@@ -70,7 +70,7 @@ def integer(value: object) -> int | None:
 
 def frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
     """Rows of `row` as a frame."""
-    return pl.DataFrame(rows, schema=COLUMNS, orient="row", strict=False)
+    return frame_of(rows, COLUMNS)
 
 
 def row(event: Event, device: int, stream: int | None) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def main() -> int:
     """Run what the arguments ask for."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--format", action="append", choices=[*FORMATS], help="only this one; may be repeated")
+    parser.add_argument("--format", action="append", choices=[*harness.NAMES], help="only this one; may be repeated")
     parser.add_argument("--case", type=int, help="only this one, in this process")
     parser.add_argument("--cases", type=int, default=10, help="so many of each format")
     parser.add_argument("--minutes", type=float, help="as many as there is time for, with one seed after the other")
@@ -88,7 +88,7 @@ def main() -> int:
     if given.worker:
         work(json.load(sys.stdin))
         return 0
-    names = given.format or [*FORMATS]
+    names = given.format or [*harness.NAMES]
     if given.case is not None:
         return again(names, given.seed, given.case, given.keep)
     ends = time.monotonic() + 60 * given.minutes if given.minutes else None
@@ -116,7 +116,7 @@ def again(names: list[str], seed: int, case: int, keep: Path | None) -> int:
     """Run one case of each format here."""
     found = []
     for name in names:
-        if keep is not None:
+        if keep is not None and name in FORMATS:
             harness.written(harness.damaged(name, seed, case), keep)
         with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
             found.append(harness.run(harness.Room.make(Path(folder)), name, seed, case))

@@ -12,7 +12,6 @@ import functools
 import gzip
 import random
 import shutil
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -28,6 +27,8 @@ from kerneldb.warehouse import commit, migrate
 from kerneldb.warehouse.engine import store_errors
 from kerneldb.warehouse.place import Place
 from tests.fuzz.corpus import FORMATS, Format, Sample
+from tests.fuzz.files_of_ours import OURS
+from tests.fuzz.mutations import traced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,6 +40,7 @@ LONGEST: Final = 1_000
 """Characters of a message."""
 GROWTH: Final = 2 << 30
 ASKED_EVERY: Final = 40
+NAMES: Final = (*FORMATS, *OURS)
 QUESTIONS: Final = ("FROM trace_overview", "FROM gpu_time()", "FROM top_kernels()", "FROM time_by('category')")
 EVENTS: Final = ("launches", "ops", "api_calls", "sync_events", "memory_events")
 ACCOUNTED: Final = ("stored", "skipped", "lost", "refused")
@@ -141,7 +143,11 @@ def written(sample: Sample, folder: Path) -> None:
 def attempt(room: Room, name: str, seed: int, case: int) -> Finding | None:
     """Run a case."""
     finding = functools.partial(Finding, name, seed, case)
-    one, folder = FORMATS[name], room.fresh()
+    folder = room.fresh()
+    if name in OURS:
+        problem = OURS[name](random.Random(f"{seed}/{name}/{case}"), folder)
+        return None if problem is None else finding(*problem)
+    one = FORMATS[name]
     sample = damaged(name, seed, case)
     written(sample, folder)
     try:
@@ -149,7 +155,7 @@ def attempt(room: Room, name: str, seed: int, case: int) -> Finding | None:
     except BaseException as error:  # what no command line could take for an error of the input
         if isinstance(error, KeyboardInterrupt):
             raise
-        return finding("ends the batch", _trace(error))
+        return finding("ends the batch", traced(error))
     return (
         _first(finding, (_judged(outcome, folder) for outcome in outcomes))
         or _first(finding, (_sums(one, sums) for sums in room.rows.sums))
@@ -174,7 +180,7 @@ def _judged(outcome: Outcome, folder: Path) -> tuple[str, str] | None:
     if error is None:
         return None
     said = str(error)
-    shown = f"{type(error).__name__}: {said}\n{_trace(error.__cause__)}"
+    shown = f"{type(error).__name__}: {said}\n{traced(error.__cause__)}"
     if not isinstance(error, TraceError):
         return "refused with an error that is not of the trace", shown
     if "report it" in said:
@@ -223,17 +229,13 @@ def _asked(
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        return finding("a question or a commit fails", _trace(error))
+        return finding("a question or a commit fails", traced(error))
     finally:
         database.close()
         path.unlink(missing_ok=True)
     left = [file.name for file in room.folder.iterdir() if "spool" in file.name]
     same = [one.status == "failed" for one in done] == [one.status == "failed" for one in outcomes]
     return None if same and not left else finding("another outcome, or something left", f"{done} {left}")
-
-
-def _trace(error: BaseException | None) -> str:
-    return "" if error is None else "".join(traceback.format_exception(error))[-4_000:]
 
 
 def peak_bytes() -> int:

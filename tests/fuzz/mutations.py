@@ -12,6 +12,7 @@ import random
 import re
 import sqlite3
 import struct
+import traceback
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -104,6 +105,11 @@ def rename(dice: Dice, spot: Spot, all_spots: Sequence[Spot]) -> None:
         held[dice.choice(("", "x", "\n\x1b[0m", *(str(name) for _, name in all_spots)))] = held.pop(key)
     else:
         held.insert(dice.randint(0, len(held)), held[key])
+
+
+def traced(error: BaseException | None) -> str:
+    """The end of a traceback."""
+    return "" if error is None else "".join(traceback.format_exception(error))[-4_000:]
 
 
 Change = Callable[[Dice, Spot, Sequence[Spot]], None]

@@ -11,7 +11,7 @@ import itertools
 import json
 import random
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -41,6 +41,7 @@ from kerneldb.replay.wire.results import (
     failure,
 )  # fmt: skip
 from kerneldb.warehouse import session
+from tests.fuzz import mutations
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 TRACES = (FIXTURES / "stacks-memory-h200.json.gz", FIXTURES / "compiled-graph-h200.json.gz")
@@ -52,94 +53,10 @@ TABLES = (
 MOST: Final = 5
 VIEWS = ("replays", "kernels", "reconciliation")
 
-# Values that no writer writes. Texts in RAW stand for what follows them, which `json.dumps` would not write.
-RAW: Final = {
-    "@nan": "NaN",
-    "@infinity": "-Infinity",
-    "@huge": "1e999",
-    "@digits": "9" * 5_000,
-    "@surrogate": '"\\ud800"',
-    "@deep": "[" * 10_000 + "]" * 10_000,
-    "@nested": "[" * 400 + "]" * 400,
-    "@objects": '{"a":' * 900 + "1" + "}" * 900,
-    "@bare": "nothing",
-}
-NUMBERS: Final = (
-    0, -1, 0.5, -0.0, 1e308, -1e308, 5e-324, 1 << 31, (1 << 31) - 1, 1 << 53, (1 << 63) - 1, 1 << 63, -(1 << 63)
-)  # fmt: skip
-WORDS: Final = (
-    "", " ", "a" * 200_000, "\x00", "a\x00b", "\x1b[2J\x1b]0;title\x07", "two\nlines", "\u202e\u2028", "L0", "L9", "ok",
-    "skipped", "inherited", "inferred", "none", "aten", "memory", "triton", "collective", "aten::mm", "nothing::such",
-    "1999-12-31T23:59:60", "2024-W01-1", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "[", "{}", "null",
-    "[[-1, 2]]", "[[9223372036854775807, 9223372036854775807]]", "[[1e999]]", "[NaN]", '["float"]', '[["float"], 3]',
-    '{"kernel_hash": 3, "grid": "grid(1,2)"}', '{"Collective name": []}', "[" * 10_000, "_Z" + "1a" * 40, "\U0001d54f",
-    "; values:a cache:b",
-)  # fmt: skip
-ODD: Final[tuple[Any, ...]] = (None, True, False, [], {}, [[]], [None], {"": None}, *NUMBERS, *RAW)
-
 Lines = list[bytes]
-Spot = tuple[Any, Any]
-"""A list or an object, and the index or key of a value in it."""
 
 
-def spots(value: Any) -> Iterator[Spot]:
-    """All places in a JSON value."""
-    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, held in pairs:
-        yield value, key
-        yield from spots(held)
-
-
-def delete(_dice: random.Random, spot: Spot, _all: Sequence[Spot]) -> None:
-    """Leave the value out."""
-    held, key = spot
-    del held[key]
-
-
-def replace(dice: random.Random, spot: Spot, _all: Sequence[Spot]) -> None:
-    """Put an odd value in its place; for texts and numbers mostly an odd one of their kind."""
-    held, key = spot
-    kind = NUMBERS if isinstance(held[key], int | float) else WORDS if isinstance(held[key], str) else ODD
-    held[key] = dice.choice(kind if dice.random() < 0.8 else (*ODD, *WORDS))
-
-
-def wrap(dice: random.Random, spot: Spot, _all: Sequence[Spot]) -> None:
-    """Give the value another type."""
-    held, key = spot
-    one = held[key]
-    held[key] = dice.choice(([one], [one, one], {"a": one}, str(one), json.dumps(one), bool(one)))
-
-
-def swap(dice: random.Random, spot: Spot, all_spots: Sequence[Spot]) -> None:
-    """Exchange it with another value, which does not hold it and is not held by it."""
-    (held, key), (other, name) = spot, dice.choice(all_spots)
-    one, two = json.dumps(held[key]), json.dumps(other[name])
-    held[key], other[name] = json.loads(two), json.loads(one)
-
-
-def scale(dice: random.Random, spot: Spot, all_spots: Sequence[Spot]) -> None:
-    """Take a number beside it, or a text with something odd in it."""
-    held, key = spot
-    one = held[key]
-    if isinstance(one, str):
-        at = dice.randint(0, len(one))
-        held[key] = one[:at] + dice.choice(("\x00", "\x1b[31m", "\n", "[", '"', "-", "0" * 30)) + one[at:]
-    elif isinstance(one, int | float):
-        held[key] = dice.choice((-one, one + 1, one * (1 << 31), one / 3, float(one)))
-    else:
-        delete(dice, spot, all_spots)
-
-
-def rename(dice: random.Random, spot: Spot, all_spots: Sequence[Spot]) -> None:
-    """Give it another name, or put it into the list once more."""
-    held, key = spot
-    if isinstance(held, dict):
-        held[dice.choice(("", "x", "\n\x1b[0m", *(str(name) for _, name in all_spots)))] = held.pop(key)
-    else:
-        held.insert(key, held[key])
-
-
-def odd_header(dice: random.Random, _spot: Spot, all_spots: Sequence[Spot]) -> None:
+def odd_header(dice: random.Random, _spot: mutations.Spot, all_spots: Sequence[mutations.Spot]) -> None:
     """Another version or format, where it is a header; else something that it does not know."""
     top = all_spots[0][0]
     name = dice.choice(("version", "format", "kind", "unknown"))
@@ -148,25 +65,13 @@ def odd_header(dice: random.Random, _spot: Spot, all_spots: Sequence[Spot]) -> N
     )
 
 
-CHANGES: Final = (delete, *[replace] * 8, wrap, swap, *[scale] * 4, rename, odd_header)
+CHANGES: Final = (*mutations.CHANGES, odd_header)
 
 
 def change_value(dice: random.Random, lines: Lines) -> None:
     """Change one value of one line."""
     number = dice.randrange(len(lines))
-    try:
-        value = json.loads(lines[number])
-    except (ValueError, RecursionError):
-        return
-    places = list(spots(value))
-    if places:
-        kind = dice.choice((str, int | float, object))
-        of_kind = [spot for spot in places if isinstance(spot[0][spot[1]], kind)]
-        dice.choice(CHANGES)(dice, dice.choice(of_kind or places), places)
-        text = json.dumps(value, ensure_ascii=dice.random() < 0.7)
-        for word, raw in RAW.items():
-            text = text.replace(f'"{word}"', raw)
-        lines[number] = text.encode("utf-8", "surrogatepass")
+    lines[number] = mutations.json_value(dice, lines[number], CHANGES)
 
 
 def change_lines(dice: random.Random, lines: Lines) -> None:
@@ -229,7 +134,11 @@ class Healthy:
 
 @pytest.fixture(scope="module")
 def healthy(tmp_path_factory: pytest.TempPathFactory) -> Healthy:
-    folder = tmp_path_factory.mktemp("healthy")
+    return make_healthy(tmp_path_factory.mktemp("healthy"))
+
+
+def make_healthy(folder: Path) -> Healthy:
+    """The same in a folder that is given."""
     database = kerneldb.open(folder / "k.duckdb")
     database.ingest(TRACES)
     database.sql(
@@ -500,7 +409,7 @@ def put_into(whole: bytes, place: str, value: Any) -> bytes:
     raise LookupError(place)
 
 
-NESTED: Final = json.loads(RAW["@nested"])
+NESTED: Final = json.loads(mutations.RAW["@nested"])
 INTEGERS: Final = (
     "run.sm_count", "call.tries", "call.loop.calls", "call.state.sm_mhz", "call.kernels.0.time.n",
     "call.trail.0.candidate",

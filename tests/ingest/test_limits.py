@@ -1,0 +1,152 @@
+"""What an input may cost, the guard around each file of a batch, and long and many names."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import time
+import zipfile
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+import kerneldb
+from kerneldb import ingest, limits
+from kerneldb.api.ingestion import IngestOptions
+from kerneldb.errors import NotATraceError, UnreadableTraceError, UsageError
+from kerneldb.files import of_disk
+from kerneldb.ingest import Options, convert, expand
+from kerneldb.ingest.columns import frame_of
+from kerneldb.ingest.output import Report
+from kerneldb.names import decode
+from tests.ingest.traces import T0, Trace, compact, everything, kineto
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GROWTH = 1.5
+BAD = (b"", b"PK\x03\x04broken", b'{"traceEvents": [', b"\x00\xff" * 50, b"SQLite format 3\x00" + b"\x01" * 600)
+
+
+def trace(path: Path, text: bytes | None = None) -> Path:
+    path.write_bytes(kineto(everything()).encode() if text is None else text)
+    return path
+
+
+def packed(path: Path, members: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+def refused(path: Path, spool: Path) -> str:
+    with pytest.raises(UnreadableTraceError) as caught:
+        convert(path, spool, Options())
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("variable", ["KERNELDB_MAX_MEMORY", "KERNELDB_MAX_NAME", "KERNELDB_MAX_MEMBERS"])
+def test_a_limit_is_named_with_its_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    given = packed(tmp_path / "a.zip", {"a.json": kineto(everything()).encode(), "b.json": b"{}"})
+    convert(trace(tmp_path / "a.json"), tmp_path / "without", Options())
+    monkeypatch.setenv(variable, "1")
+    said = refused(given, tmp_path / "spool")
+    assert said.startswith(str(given))
+    assert f"more than {variable} allows (1). If you trust the file, set {variable} higher." in said
+
+
+def test_an_archive_that_explodes_is_refused_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "ALWAYS_BYTES", 1 << 20)
+    bomb = tmp_path / "bomb.json.gz"
+    bomb.write_bytes(gzip.compress(b'{"traceEvents": [' + b" " * (8 << 20)))
+    assert "KERNELDB_MAX_RATIO" in refused(bomb, tmp_path / "spool")
+    monkeypatch.setenv("KERNELDB_MAX_RATIO", "0")
+    convert(bomb, tmp_path / "spool", Options())
+
+
+def test_folders_in_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = tmp_path / "a" / "b" / "c"
+    inner.mkdir(parents=True)
+    trace(inner / "t.json")
+    assert expand([tmp_path]) == [inner / "t.json"]
+    monkeypatch.setenv("KERNELDB_MAX_DEPTH", "2")
+    with pytest.raises(UnreadableTraceError, match="folders in 3 folders, more than KERNELDB_MAX_DEPTH allows"):
+        expand([tmp_path])
+
+
+def test_a_limit_that_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELDB_MAX_NAME", "much")
+    with pytest.raises(UsageError, match="KERNELDB_MAX_NAME='much' is no number"):
+        limits.NAME.value()
+    monkeypatch.setenv("KERNELDB_MAX_NAME", "1.5 KiB")
+    assert limits.NAME.value() == 1536
+
+
+def test_of_a_batch_only_the_bad_files_are_left_out(tmp_path: Path) -> None:
+    """A hundred files, of which every fifth is damaged in its own way."""
+    paths = []
+    for number in range(100):
+        text = kineto(everything()).replace("gemm", f"gemm{number}").encode()
+        paths.append(trace(tmp_path / f"{number:03}.json", BAD[number // 5 % len(BAD)] if number % 5 == 0 else text))
+    done = list(kerneldb.open(tmp_path / "k.duckdb").ingest_each(paths[:25], IngestOptions()))
+    units = ingest.plan(paths)
+    assert [one.path for one in units] == paths
+    failed = [one.path for one in done if one.status == "failed" or (one.launches == 0)]
+    assert failed == paths[:25:5]
+    assert all(str(one.path) in str(one.error) for one in done if one.error is not None)
+    assert sum(one.status == "ingested" and bool(one.launches) for one in done) == 20
+
+
+def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    assert "a pipe or a device" in refused(tmp_path / "pipe.json", tmp_path / "spool")
+    with pytest.raises(NotATraceError, match="no trace in this folder"):
+        expand([tmp_path])
+
+
+def test_whose_disk_is_full() -> None:
+    from pathlib import Path
+
+    full = UnreadableTraceError("trace.json: cannot be read")
+    full.__cause__ = OSError(28, "No space left on device")
+    assert str(of_disk(full, Path("here"))).startswith("here: No space left on device. Nothing was lost")
+    assert of_disk(UnreadableTraceError("No space left on device (os error 28)"), Path("here")) is None
+
+
+def test_a_value_that_its_column_does_not_hold_is_unknown_and_counted() -> None:
+    report = Report()
+    rows = [(1, "a"), (1 << 40, None), (None, "c"), ("x", 3)]
+    frame = frame_of(rows, {"device": pl.Int32, "name": pl.String}, report)
+    assert frame["device"].to_list() == [1, None, None, None]
+    assert report.counts[("unread", "value of device that its column does not hold: left empty")][0] == 2
+
+
+def seconds(work: object) -> float:
+    assert callable(work)
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize(
+    "letters", ["a", "_", "<", "(", "void f<int, ", "::", "1", " ", "_Z1a", "a<(", "Cijk_", "nvjet_"]
+)
+def test_a_long_name_costs_time_in_proportion(letters: str) -> None:
+    short, long = ((letters * size)[:size] for size in (50_000, 200_000))
+    decode(short[:100])
+    least = min(seconds(lambda: decode(short + str(turn))) for turn in range(2))
+    assert seconds(lambda: decode(long)) < max(2.0, 4 * GROWTH * least)
+
+
+def test_many_distinct_names_cost_time_in_proportion(tmp_path: Path) -> None:
+    def made(count: int) -> Path:
+        one = Trace()
+        for number in range(count):
+            one.kernel(f"kernel_{number}<float, {number}>(int)", T0 + 1_000 * number, 500, number)
+        return trace(tmp_path / f"{count}.json", compact(one).encode())
+
+    few, many = made(2_000), made(16_000)
+    least = min(seconds(lambda: convert(few, tmp_path / f"few{turn}", Options())) for turn in range(2))
+    assert seconds(lambda: convert(many, tmp_path / "many", Options())) < max(2.0, 8 * GROWTH * least)
