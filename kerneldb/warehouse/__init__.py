@@ -72,7 +72,7 @@ class Warehouse:
             return cls.open(path, lock_timeout)
         remove_stale_spools(warehouse.path)
         if warehouse.path.exists():
-            if not engine.is_cut(warehouse.path):
+            if not warehouse.path.is_file() or not engine.is_cut(warehouse.path):
                 warehouse._make_sure()
                 return warehouse
         elif template.put(warehouse.path):
