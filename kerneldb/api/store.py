@@ -70,7 +70,7 @@ class WarehouseStore:
             return self.place.is_lake
         from kerneldb.warehouse import engine
 
-        return not engine.is_cut(self.place.path)
+        return not self.place.path.is_file() or not engine.is_cut(self.place.path)
 
     def made(self) -> Warehouse:
         """The warehouse, made where the file is missing."""

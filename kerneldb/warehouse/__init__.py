@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 
-from kerneldb.errors import TraceExistsError, UsageError, WarehouseError, WarehouseLockedError
+from kerneldb.errors import TraceExistsError, UsageError, WarehouseError, WarehouseLockedError, WarehouseVersionError
 from kerneldb.files import remove_stale_spools
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import commit, engine, execute, migrate, reconciliation, replay, runs, template
+from kerneldb.warehouse import commit, engine, execute, migrate, reconciliation, replay, runs, strangers, template
 from kerneldb.warehouse.engine import store_errors, transaction
 from kerneldb.warehouse.place import Place
 from kerneldb.warehouse.session import session_of
@@ -54,12 +54,11 @@ class Warehouse:
         this kerneldb or no warehouse, and for a lake that is older.
         """
         warehouse = cls(path, lock_timeout)
-        with warehouse.connection() as con, store_errors(warehouse.place):
-            state = migrate.inspect(con, warehouse.place)
         if warehouse.place.is_lake:
-            migrate.require_finished(state, warehouse.place)
-        elif not state.is_current:
-            warehouse._catch_up(state)
+            with warehouse.connection() as con, store_errors(warehouse.place):
+                migrate.require_finished(migrate.inspect(con, warehouse.place), warehouse.place)
+        else:
+            warehouse._make_sure()
         return warehouse
 
     @classmethod
@@ -73,33 +72,53 @@ class Warehouse:
             return cls.open(path, lock_timeout)
         remove_stale_spools(warehouse.path)
         if warehouse.path.exists():
-            if not engine.is_cut(warehouse.path):
-                with warehouse.connection() as con, store_errors(warehouse.place):
-                    if migrate.inspect(con, warehouse.place).is_current:
-                        return warehouse
+            if not warehouse.path.is_file() or not engine.is_cut(warehouse.path):
+                warehouse._make_sure()
+                return warehouse
         elif template.put(warehouse.path):
+            strangers.remember(strangers.look(warehouse.path))
             return warehouse
         warehouse._upgrade(lock_timeout)
         return warehouse
 
-    def _catch_up(self, state: migrate.State) -> None:
-        """Upgrade; views and macros of another version are worth no waiting, and serve until the file is free."""
-        if state.version == migrate.newest():
+    def _make_sure(self) -> None:
+        """Bring the file to this version, and make its views and macros anew where they are not those of kerneldb.
+
+        A file that is known was looked at as it is now. Raises WarehouseVersionError for one that was changed so that
+        answers could be wrong.
+        """
+        seen = strangers.look(self.path)
+        is_known = strangers.is_known(seen)
+        with self.connection() as con, store_errors(self.place):
+            state = migrate.inspect(con, self.place) if is_known else examined(con, self.place)
+            is_ours = is_known or (state.is_current and strangers.is_genuine(con, template.ours()))
+        if not (state.is_current and is_ours):
+            self._catch_up(state, is_known=is_known)
+        elif not is_known:
+            strangers.remember(seen)
+
+    def _catch_up(self, state: migrate.State, *, is_known: bool) -> None:
+        """Upgrade. Views and macros of another version, if known, are worth no waiting, and serve until then."""
+        if state.version == migrate.newest() and is_known:
             with contextlib.suppress(WarehouseLockedError):
                 self._upgrade(0.0)
             return
         try:
-            self._upgrade(self.lock_timeout)
+            self._upgrade(self.lock_timeout, anew=not is_known)
         except WarehouseError as error:
-            if isinstance(error, WarehouseLockedError):
+            if isinstance(error, WarehouseLockedError | WarehouseVersionError) or state.is_current:
                 raise
             kind = f"has the older schema {state.version}" if state.version else "is an empty database"
             message = f"{self.path} {kind}, and cannot be migrated to schema {migrate.newest()}: {error}"
             raise WarehouseError(message) from error
+        if not is_known:
+            strangers.remember(strangers.look(self.path))
 
-    def _upgrade(self, timeout: float) -> None:
+    def _upgrade(self, timeout: float, *, anew: bool = False) -> None:
         with session_of(self.path).writing(timeout, create=True) as con, store_errors(self.place):
-            migrate.upgrade(con, self.place)
+            migrate.upgrade(con, self.place, anew=anew)
+            if anew:
+                strangers.require_columns(con, self.place, template.ours())
 
     @contextlib.contextmanager
     def connection(self, *, read_only: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -279,6 +298,15 @@ class Warehouse:
                 return f"schema {state.version}, DuckLake with {self.place.catalog}"
             (storage,) = con.execute(statement("version", "storage")).fetchone() or ("?",)
         return f"schema {state.version}, DuckDB storage {storage}"
+
+
+def examined(con: duckdb.DuckDBPyConnection, place: Place) -> migrate.State:
+    """The state of a file that may be of a stranger. Raises WarehouseVersionError where its tables are not ours."""
+    strangers.require_usable(con, place)
+    state = migrate.inspect(con, place)
+    if state.version == migrate.newest():
+        strangers.require_columns(con, place, template.ours())
+    return state
 
 
 def _listed(names: str | Iterable[str]) -> list[str]:

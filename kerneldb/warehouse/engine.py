@@ -59,6 +59,8 @@ def opened(
     """
     if attach != "create" and not path.exists():
         raise _missing(path)
+    if path.is_fifo() or path.is_socket() or path.is_char_device() or path.is_block_device():
+        raise WarehouseError(f"{path} cannot be opened: it is no file, but a pipe or a device")
     con = bare()
     try:
         _attach_patiently(con, path, attach, timeout, prepare)

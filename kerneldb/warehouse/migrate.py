@@ -9,7 +9,7 @@ from kerneldb.errors import WarehouseVersionError
 from kerneldb.gpus import find_device
 from kerneldb.schemas import loader
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import commit, reconciliation, runs
+from kerneldb.warehouse import commit, reconciliation, runs, strangers
 from kerneldb.warehouse.engine import transaction
 from kerneldb.warehouse.statements import execute_all
 
@@ -58,17 +58,23 @@ def inspect(con: Connection, path: Place) -> State:
         kind = "lake" if path.is_lake else "DuckDB database"
         message = f"{path} is a {kind}, but not a kerneldb database; give another path with --db"
         raise WarehouseVersionError(message)
-    version = int(_scalar(con, "schema") or 0)
+    version = _version(con)
     if version > newest():
         message = (
             f"{path} was written by a newer kerneldb (schema {version}; this one knows up to {newest()}): "
             "pip install --upgrade kerneldb"
         )
         raise WarehouseVersionError(message)
-    if 0 < version < OLDEST:
+    if version < OLDEST:
         message = f"{path} was written before kerneldb 0.1.0 (schema {version}); read its traces into a new database"
         raise WarehouseVersionError(message)
     return State(version, _scalar(con, "objects_hash"), _scalar(con, "unfinished") if path.is_lake else None)
+
+
+def _version(con: Connection) -> int:
+    """The version that the tables say they have; 0 where it is no number."""
+    found = _scalar(con, "schema")
+    return found if isinstance(found, int) else 0
 
 
 def require_finished(state: State, lake: Place) -> None:
@@ -92,12 +98,17 @@ def _scalar(con: Connection, name: str) -> Any:
     return None if row is None else row[0]
 
 
-def upgrade(con: Connection, path: Place) -> State:
-    """Bring the attached database to this version, in one transaction; returns what it was."""
+def upgrade(con: Connection, path: Place, *, anew: bool = False) -> State:
+    """Bring the attached database to this version, in one transaction; returns what it was.
+
+    `anew`: make views and macros anew also where the file says that they are of this version.
+    """
     found = inspect(con, path)
-    if found.is_current:
+    if found.is_current and not anew:
         return found
     with transaction(con):
+        if anew:  # no step is to meet those of a stranger
+            strangers.drop_ours(con)
         for step in loader.steps_from(found.version):
             con.execute(step.sql)
             con.execute(statement("version", "record"), {"version": step.version, "name": step.name})

@@ -21,7 +21,7 @@ import duckdb
 
 from kerneldb.files import changed_at, inode_of, stamp_of
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import engine
+from kerneldb.warehouse import engine, strangers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -59,6 +59,7 @@ class Session:
         self._written_at: int | None = None
         self._wanted_at: float | None = None
         self._inode: int | None = None
+        self._known = False
         self._batches = 0
         self._yielded_at = -TURN_S
         self._asked_at = 0.0
@@ -222,6 +223,7 @@ class Session:
             kept = self._engine if folders and folders == self._folders and not self._is_wanted() else None
             if kept is None:
                 self._close()
+                self._known = not self._path.exists() or strangers.is_known(strangers.look(self._path))
             self._engine, self._folders = None, None
             self._writing = True
             return kept
@@ -256,6 +258,8 @@ class Session:
             con.close()
             if folders is not None:
                 self._written_at = changed_at(self._path)
+                if self._known:  # and written by us since
+                    strangers.remember(strangers.look(self._path))
 
     def _watch(self) -> None:
         self._asked_at = time.monotonic()

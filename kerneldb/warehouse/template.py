@@ -14,11 +14,12 @@ from typing import Final
 import duckdb
 import platformdirs
 
+from kerneldb import codec
 from kerneldb.errors import KerneldbError
 from kerneldb.files import spool_folder
 from kerneldb.schemas import loader
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import engine, migrate
+from kerneldb.warehouse import engine, migrate, strangers
 from kerneldb.warehouse.place import Place
 
 KEPT: Final = 4
@@ -47,12 +48,46 @@ def put(path: Path) -> bool:
     return False
 
 
+def ours() -> strangers.Ours:
+    """What a database of this version defines, as this DuckDB prints it; from the cache where it was asked before."""
+    place = None
+    with contextlib.suppress(OSError, RuntimeError, ValueError):
+        place = platformdirs.user_cache_path("kerneldb", ensure_exists=True) / f"{_name()}.json"
+        return codec.load(strangers.Ours, place.read_text(encoding="ascii"))
+    with tempfile.TemporaryDirectory(prefix="kerneldb-") as own:
+        made = Path(own, "empty.duckdb")
+        if not put(made):
+            _make(made)
+        with contextlib.closing(engine.opened(made, "attach", 0.0)) as con:
+            found = strangers.read(con)
+    if place is not None:
+        _keep(place, codec.dump(found))
+    return found
+
+
+def _keep(path: Path, text: str) -> None:
+    """Write as a whole or not at all."""
+    with contextlib.suppress(OSError), tempfile.TemporaryDirectory(prefix=MAKING, dir=path.parent) as own:
+        Path(own, path.name).write_text(text, encoding="ascii")
+        Path(own, path.name).replace(path)
+
+
+def _name() -> str:
+    """The name of what is kept of this version; databases of versions with other tables, views or macros differ."""
+    version = _digest(repr(([step.sql for step in loader.migrations()], loader.objects_hash())).encode())
+    return f"empty-{version}-duckdb-{duckdb.__version__}"
+
+
+def _make(path: Path) -> None:
+    with contextlib.closing(engine.opened(path, "create", 0.0)) as con:
+        con.execute(statement("session", "use"))
+        migrate.upgrade(con, Place(path))
+
+
 def _template() -> bytes:
     """The content of the template, which its name vouches for: a damaged one would break every new database."""
     folder = platformdirs.user_cache_path("kerneldb", ensure_exists=True)
-    # Databases of versions with other tables, views or macros differ.
-    version = _digest(repr(([step.sql for step in loader.migrations()], loader.objects_hash())).encode())
-    name = f"empty-{version}-duckdb-{duckdb.__version__}"
+    name = _name()
     for path in folder.glob(f"{name}-*.duckdb"):
         content = path.read_bytes()
         if path.stem == f"{name}-{_digest(content)}":
@@ -60,9 +95,7 @@ def _template() -> bytes:
         path.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix=MAKING, dir=folder) as own:
         made = Path(own, "empty.duckdb")
-        with contextlib.closing(engine.opened(made, "create", 0.0)) as con:
-            con.execute(statement("session", "use"))
-            migrate.upgrade(con, Place(made))
+        _make(made)
         content = made.read_bytes()
         made.replace(folder / f"{name}-{_digest(content)}.duckdb")
     _tidy(folder)
@@ -75,8 +108,9 @@ def _digest(content: bytes) -> str:
 
 def _tidy(folder: Path) -> None:
     """Remove templates of older versions, and what was left where the making of one was cut short."""
-    for old in sorted(folder.glob("empty-*.duckdb"), key=lambda file: file.stat().st_mtime)[:-KEPT]:
-        old.unlink(missing_ok=True)
+    for kind in ("duckdb", "json"):
+        for old in sorted(folder.glob(f"empty-*.{kind}"), key=lambda file: file.stat().st_mtime)[:-KEPT]:
+            old.unlink(missing_ok=True)
     for left in folder.glob(f"{MAKING}*"):
         if time.time() - left.stat().st_mtime > LEFT_S:
             shutil.rmtree(left, ignore_errors=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from kerneldb.errors import UsageError, WarehouseVersionError
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import Warehouse, lakes, migrate
+from kerneldb.warehouse import Warehouse, examined, lakes, migrate
 from kerneldb.warehouse.engine import literal, store_errors, transaction
 from kerneldb.warehouse.session import session_of
 
@@ -66,9 +66,10 @@ def migrate_to_newest(place: Place, timeout: float) -> tuple[int, int]:
     Raises WarehouseVersionError for a newer database.
     """
     if not place.is_lake:
-        with session_of(place.path).writing(timeout) as con, store_errors(place):
-            found = migrate.upgrade(con, place)
-        return found.version, migrate.newest()
+        with session_of(place.path).reading(timeout) as con, store_errors(place):
+            version = examined(con, place).version
+        Warehouse.open(place, timeout)
+        return version, migrate.newest()
     with lakes.owner(place) as con, store_errors(place):
         found = migrate.inspect(con, place)
         if found.version == 0:

@@ -28,9 +28,9 @@ INSERT INTO schema_info VALUES ('objects_hash', $hash);
 -- name: stale_objects
 -- Statements that drop the views and macros of another version that this one does not have. What users made is in no docs.
 SELECT DISTINCT
-    CASE WHEN v.view_name IS NOT NULL AND NOT list_contains($views, d.object) THEN 'DROP VIEW IF EXISTS "' || d.object || '";' ELSE '' END
+    CASE WHEN v.view_name IS NOT NULL AND NOT list_contains($views, d.object) THEN 'DROP VIEW IF EXISTS "' || replace(d.object, '"', '""') || '";' ELSE '' END
     || CASE
-        WHEN contains(d.kind, 'macro') AND NOT list_contains($macros, d.object) THEN 'DROP MACRO TABLE IF EXISTS "' || d.object || '";' ELSE ''
+        WHEN contains(d.kind, 'macro') AND NOT list_contains($macros, d.object) THEN 'DROP MACRO TABLE IF EXISTS "' || replace(d.object, '"', '""') || '";' ELSE ''
     END
 FROM schema_docs AS d
 LEFT JOIN duckdb_views() AS v ON v.database_name = 'warehouse' AND v.schema_name = 'main' AND v.view_name = d.object

@@ -201,7 +201,7 @@ def test_an_empty_file_that_cannot_be_written_is_told(
     assert path.read_bytes() == empty[:size]
 
 
-def _no_write_access(warehouse: Warehouse, _timeout: float) -> None:
+def _no_write_access(warehouse: Warehouse, _timeout: float, **_: object) -> None:
     message = f"{warehouse.path} cannot be opened: Permission denied"
     raise WarehouseError(message)
 

@@ -300,13 +300,14 @@ def test_who_has_no_home_gets_a_database_all_the_same(tmp_path: Path, monkeypatc
 def test_a_damaged_template_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     Warehouse.create_or_open(tmp_path / "first.duckdb")
-    (kept,) = (tmp_path / "cache" / "kerneldb").iterdir()
+    (kept,) = (tmp_path / "cache" / "kerneldb").glob("*.duckdb")
     os.truncate(kept, size)
     left = kept.parent / f"{template.MAKING}x"
     left.mkdir()
     os.utime(left, (0, 0))
     assert Warehouse.create_or_open(tmp_path / "second.duckdb").traces().num_rows == 0
-    (anew,) = kept.parent.iterdir()
+    assert not left.exists()
+    (anew,) = kept.parent.glob("*.duckdb")
     assert anew.stat().st_size > size
 
 
@@ -323,7 +324,7 @@ def test_few_templates_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (kept / f"empty-{number}.duckdb").touch()
         os.utime(kept / f"empty-{number}.duckdb", (number, number))
     Warehouse.create_or_open(tmp_path / "k.duckdb")
-    assert len(list(kept.iterdir())) == 4
+    assert len(list(kept.glob("*.duckdb"))) == 4
     assert not (kept / "empty-2.duckdb").exists()
 
 

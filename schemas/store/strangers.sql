@@ -1,0 +1,80 @@
+-- name: aside
+-- What is asked here must not find the macros of the file: they could stand in for functions and operators.
+USE memory;
+
+-- name: shadows
+-- Macros of the file that would be called in place of functions and operators of DuckDB, in all that is asked.
+SELECT function_name
+FROM duckdb_functions()
+GROUP BY function_name
+HAVING bool_or(database_name = 'warehouse' AND NOT internal) AND bool_or(internal)
+ORDER BY ALL;
+
+-- name: misfits
+-- Objects under our names that are of another kind, and what runs beside a statement of ours or decides what rows it finds.
+SELECT 'the view ' || view_name || ' stands for a table'
+FROM duckdb_views()
+WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($tables, view_name)
+UNION ALL
+SELECT 'the table ' || table_name || ' stands for a view'
+FROM duckdb_tables()
+WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($views, table_name)
+UNION ALL
+SELECT 'the table ' || table_name || ' has the index ' || index_name
+FROM duckdb_indexes()
+WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($tables, table_name)
+UNION ALL
+SELECT 'the table ' || table_name || ' has a constraint ' || constraint_type
+FROM duckdb_constraints()
+WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($tables, table_name) AND constraint_type <> 'NOT NULL'
+UNION ALL
+SELECT 'the column ' || table_name || '.' || column_name || ' has a default, or is made of others'
+FROM duckdb_columns()
+WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($tables, table_name) AND column_default IS NOT NULL
+UNION ALL
+SELECT 'there is a type ' || type_name
+FROM duckdb_types()
+WHERE database_name = 'warehouse' AND schema_name = 'main' AND NOT internal
+ORDER BY ALL;
+
+-- name: triggers
+-- DuckDB has them since 2.0.
+SELECT 'the table ' || table_name || ' has the trigger ' || trigger_name
+FROM duckdb_triggers()
+WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($tables, table_name)
+ORDER BY ALL;
+
+-- name: columns
+SELECT table_name, column_name, data_type
+FROM duckdb_columns()
+WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($tables, table_name)
+ORDER BY ALL;
+
+-- name: views
+SELECT view_name, sql
+FROM duckdb_views()
+WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($views, view_name)
+ORDER BY ALL;
+
+-- name: macros
+-- Without the defaults of their arguments, which DuckDB lists in one place only: see `asked_wrong`.
+SELECT function_name, function_type, parameters::VARCHAR, macro_definition
+FROM duckdb_functions()
+WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($macros, function_name)
+ORDER BY ALL;
+
+-- name: asked_wrong
+-- Fails, and the message lists the arguments of the macro with their defaults.
+FROM warehouse.main.{macro}(kerneldb_no_such_argument := 1);
+
+-- name: ours
+-- Statements that drop what has our names.
+SELECT 'DROP VIEW IF EXISTS warehouse.main."' || view_name || '";'
+FROM duckdb_views()
+WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($views, view_name)
+UNION ALL
+SELECT DISTINCT
+    'DROP MACRO' || CASE WHEN function_type = 'table_macro' THEN ' TABLE' ELSE '' END || ' IF EXISTS warehouse.main."' || function_name || '";'
+FROM duckdb_functions()
+WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($macros, function_name)
+ORDER BY ALL;
