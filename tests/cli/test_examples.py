@@ -27,6 +27,8 @@ EXAMPLES = {
     for line in re.findall(r"^ +(kerneldb .*)$", command.help or "", re.MULTILINE)
     if not any(other in line for other in OTHERS)
 }
+READING = {"top", "show", "query", "analyze", "ncu", "diff", "report", "export", "doctor"}
+"""Commands that change no database."""
 WITHOUT = {
     *(
         "analyze",
@@ -57,15 +59,26 @@ def test_every_command_has_an_example_that_runs() -> None:
     assert {" ".join(path) for path, _ in tree(cli)} - shown - WITHOUT == set()
 
 
+def placed(root: Path, decoder: Path, folder: Path) -> Path:
+    """A folder in which the examples work."""
+    shutil.copy(decoder, folder / "kernels.duckdb")
+    (folder / "examples").symlink_to(root / "examples")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shared(root: Path, decoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the examples that change no database."""
+    return placed(root, decoder, tmp_path_factory.mktemp("examples"))
+
+
 @pytest.mark.parametrize("line", EXAMPLES)
 def test_an_example_works(
-    line: str, root: Path, decoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    line: str, root: Path, decoder: Path, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copy(decoder, tmp_path / "kernels.duckdb")
-    (tmp_path / "examples").symlink_to(root / "examples")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("KERNELDB_DB", raising=False)
     words = shlex.split(line.partition("   ")[0])[1:]
+    monkeypatch.chdir(shared if words[0] in READING else placed(root, decoder, tmp_path))
+    monkeypatch.delenv("KERNELDB_DB", raising=False)
     if "--remove" in words:
         CliRunner().invoke(cli, ["traces", "--rename", "decoder-h200", "decoder"])
     done = CliRunner().invoke(cli, words, input="y\n")

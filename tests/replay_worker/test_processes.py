@@ -74,16 +74,8 @@ def test_a_named_package_may_have_folders_in_several_places(hostile: Path, monke
         monkeypatch.delitem(sys.modules, name)
 
 
-@pytest.mark.thorough
-def test_a_worker_runs_no_file_of_the_current_folder(hostile: Path, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    path = write(tmp_path / "plan", item("mm", "aten", spec("aten::mm", tensor([4, 4]), tensor([4, 4]))))
-    assert host.run(path, tmp_path / "journal", CPU).by_grade == {"L0": 1}
-    assert not (hostile / "ran").exists()
-
-
 def test_a_worker_imports_a_named_module_of_the_current_folder(hostile: Path, tmp_path: Path) -> None:
-    """When it replays, and when it measures energy."""
+    """When it replays, and when it measures energy; it runs no other file of that folder."""
     pytest.importorskip("torch")
     (hostile / "mine.py").write_text(METER)
     path = write(tmp_path / "plan", item("mm", "aten", spec("aten::mm", tensor([4, 4]), tensor([4, 4]))))

@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from kerneldb.tui.commands import Palette, copies
 from kerneldb.tui.dialogs import Confirm, Window
-from kerneldb.tui.screens import BY_NAME, PLACES, Place
+from kerneldb.tui.screens import BY_NAME, PLACES
 from kerneldb.tui.screens.timeline_data import FirstView
 from kerneldb.tui.widgets.table import Table
 from tests.tui.piloting import driven, opened, press, settled, text_of
@@ -21,7 +21,7 @@ from tests.tui.test_offered_keys import offered
 from tests.tui.test_promptness import burst
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
 
     from textual.pilot import Pilot
@@ -43,12 +43,6 @@ OTHERS: Final = PLACES[1:]
 """All screens but the first."""
 
 
-def walks(rest: Sequence[Place]) -> pytest.MarkDecorator:
-    """Walks through screens, each of which is not there yet."""
-    places = [pytest.param((BY_NAME["timeline"],), id="one"), pytest.param(rest, id="rest", marks=pytest.mark.thorough)]
-    return pytest.mark.parametrize("places", places)
-
-
 async def first_again(app: KerneldbApp, pilot: Pilot[Any]) -> None:
     """Back to the first screen, as if no key had been pressed."""
     app.choose(where="", traces=(), level="kernel")
@@ -56,11 +50,10 @@ async def first_again(app: KerneldbApp, pilot: Pilot[Any]) -> None:
     await settled(pilot)
 
 
-@walks(OTHERS[::2])
-def test_a_screen_is_asked_for_again_before_it_is_there(trace_database: Path, places: Sequence[Place]) -> None:
+def test_a_screen_is_asked_for_again_before_it_is_there(trace_database: Path) -> None:
     async def flow() -> None:
         async with opened(trace_database) as (app, pilot):
-            for place in places:
+            for place in OTHERS[::2]:
                 burst(app, place.key, place.key, place.key)
                 await settled(pilot)
                 assert app.pane.state != "loading"
@@ -70,11 +63,10 @@ def test_a_screen_is_asked_for_again_before_it_is_there(trace_database: Path, pl
     driven(flow)
 
 
-@walks(OTHERS)
-def test_a_screen_that_is_left_before_it_is_there_takes_no_keys(trace_database: Path, places: Sequence[Place]) -> None:
+def test_a_screen_that_is_left_before_it_is_there_takes_no_keys(trace_database: Path) -> None:
     async def flow() -> None:
         async with opened(trace_database) as (app, pilot):
-            for place in places:
+            for place in OTHERS:
                 app.show(place.name)
                 app.show("overview")
                 await settled(pilot)
@@ -85,13 +77,10 @@ def test_a_screen_that_is_left_before_it_is_there_takes_no_keys(trace_database: 
     driven(flow)
 
 
-@walks(OTHERS[1::2])
-def test_keys_behind_that_of_a_screen_do_nothing_on_the_one_that_is_left(
-    trace_database: Path, places: Sequence[Place]
-) -> None:
+def test_keys_behind_that_of_a_screen_do_nothing_on_the_one_that_is_left(trace_database: Path) -> None:
     async def flow() -> None:
         async with opened(trace_database) as (app, pilot):
-            for place in places:
+            for place in (BY_NAME["timeline"], *OTHERS[1::2]):
                 burst(app, place.key, "enter")
                 await settled(pilot)
                 assert focused_pane(app) == app.pane.id == f"pane-{place.name}"
@@ -185,21 +174,14 @@ async def press_all(pane: Pane) -> None:
                 await pane.run_action(binding.action)
 
 
-@pytest.mark.parametrize(
-    "places",
-    [
-        pytest.param((BY_NAME["timeline"], BY_NAME["replay"]), id="some"),
-        pytest.param(PLACES, id="all", marks=pytest.mark.thorough),
-    ],
-)
 def test_all_keys_of_a_screen_before_its_analysis_harm_nothing(
-    trace_database: Path, places: Sequence[Place], monkeypatch: pytest.MonkeyPatch
+    trace_database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is pressed while the database is asked acts on nothing, or on what comes; replays are not begun."""
 
     async def flow() -> None:
         async with opened(trace_database, first="sql") as (app, pilot):
-            for place in places:
+            for place in PLACES:
                 gate = Gate(app, monkeypatch)
                 app.show(place.name)
                 pane = app.pane
@@ -260,18 +242,11 @@ def test_nothing_is_copied_of_what_a_sentence_hides(trace_database: Path) -> Non
     driven(flow)
 
 
-@pytest.mark.parametrize(
-    "places",
-    [
-        pytest.param(OTHERS[:3], id="some"),
-        pytest.param(OTHERS[3:], id="the others", marks=pytest.mark.thorough),
-    ],
-)
-def test_keys_of_all_screens_work_on_one_that_is_not_there_yet(trace_database: Path, places: Sequence[Place]) -> None:
+def test_keys_of_all_screens_work_on_one_that_is_not_there_yet(trace_database: Path) -> None:
     async def flow() -> None:
         async with opened(trace_database) as (app, pilot):
             actions = [app.screen.active_bindings[key].binding.action for key in ("escape", "y", "ctrl+y")]
-            for place, action in zip(places, itertools.cycle(actions), strict=False):
+            for place, action in zip(OTHERS, itertools.cycle(actions), strict=False):
                 app.show(place.name)
                 await app.run_action(action)
                 await settled(pilot)
