@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
-import pyarrow as pa
 
 from kerneldb.ingest.pytorch.events import EXAMPLES
 from kerneldb.ingest.pytorch.narrow import Chunk, CounterEvent, Row, Values
 from kerneldb.ingest.pytorch.values import SATURATED_US
 
-ARROW: Final = {"q": pa.int64(), "Q": pa.uint64(), "d": pa.float64(), "I": pa.uint32()}
+DTYPES: Final = {"q": pl.Int64, "Q": pl.UInt64, "d": pl.Float64, "I": pl.UInt32}
 TIMES: Final = ("ts", "dur")
 
 
@@ -121,10 +121,9 @@ class Collector:
 
 
 def _array(code: str, data: bytes) -> pl.Series:
-    buffer = pa.py_buffer(data)
-    kind = ARROW[code]
-    series: Any = pl.from_arrow(pa.Array.from_buffers(kind, len(data) // (kind.bit_width // 8), [None, buffer]))
-    return series  # type: ignore[no-any-return]
+    values = array(code)
+    values.frombytes(data)
+    return pl.Series(values=values, dtype=DTYPES[code])
 
 
 def _nanoseconds(micros: pl.Expr) -> pl.Expr:

@@ -28,6 +28,7 @@ ABSENT: Final = msgspec.Raw(b"")
 TYPES: Final = {"int": "q", "unsigned": "Q", "float": "d"}
 WINDOW_END: Final = "Record Window End"
 """The mark that Kineto sets where the recording ends; merged traces have several."""
+MOST_KEYS: Final = 1 << 17
 UNCOMMON: Final = 8
 """Pieces that are read with all arguments after one in which operators have more than the common ones."""
 META: Final = ("M", "C", "i", "I")
@@ -79,21 +80,23 @@ class Chunk:
 
 
 class Codes(dict[Row, int]):
-    """Key as written → code. Keys that mean the same have the same code; `fresh` are rows that are new since `take`."""
+    """Key as written → code; `take` gives what codes stand for. Several codes may stand for the same.
+
+    Memory is bounded: keys that come up once in a while are forgotten, and get another code.
+    """
 
     def __init__(self, meaning: Callable[[Row], Row]) -> None:
         super().__init__()
         self._meaning = meaning
-        self._rows: dict[Row, int] = {}
+        self._given = 0
         self._fresh: list[Row] = []
 
     def __missing__(self, key: Row) -> int:
-        row = self._meaning(key)
-        code = self._rows.get(row)
-        if code is None:
-            code = self._rows[row] = len(self._rows)
-            self._fresh.append(row)
-        self[key] = code
+        if len(self) >= MOST_KEYS:
+            self.clear()
+        self._fresh.append(self._meaning(key))
+        self[key] = code = self._given
+        self._given += 1
         return code
 
     def take(self) -> list[Row]:
@@ -332,7 +335,10 @@ def _meaning(whole_layout: Arguments, common: Arguments, column: str) -> Callabl
 
 
 def _whole_of(raw: bytes) -> int | None:
-    return whole(msgspec.json.decode(raw)) if raw else None
+    try:
+        return whole(msgspec.json.decode(raw)) if raw else None
+    except msgspec.MsgspecError:  # beyond float64
+        return None
 
 
 class Sorted(dict[tuple[Any, Any], list[Event]]):

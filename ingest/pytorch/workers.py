@@ -20,7 +20,6 @@ from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import IO, Final, cast
 
-import kerneldb
 from kerneldb.ingest.pytorch.narrow import Chunk, Narrower
 from kerneldb.ingest.pytorch.split import Boundary, Piece
 
@@ -56,7 +55,7 @@ class Worker:
         try:
             os.ftruncate(memory, SLOTS * SLOT_BYTES)
             self._slots = mmap.mmap(memory, SLOTS * SLOT_BYTES)
-            home = str(Path(kerneldb.__file__).parents[1])
+            home = str(Path(__file__).parents[3])
             self._process = subprocess.Popen(  # noqa: S603 - this interpreter, with this package
                 [sys.executable, "-S", "-c", START, str(memory), home, *sys.path],
                 stdin=subprocess.PIPE,
