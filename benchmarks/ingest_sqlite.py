@@ -1,9 +1,10 @@
 """Full ingest of an Nsight Systems export against a bare ADBC read of the same columns, in one run, with peak memory.
 
-    python benchmarks/ingest_sqlite.py EXPORT.sqlite --kernels 2000000
+    python benchmarks/ingest_sqlite.py EXPORT.sqlite --kernels 2000000 [--ranges 16000000]
 
 The export (`nsys export --type sqlite`) is grown first: its kernels, copies, fills and calls are repeated with times
-and correlation ids moved on, in the schema of its own version. `bare ADBC read` fetches the columns that the reader
+and correlation ids moved on, in the schema of its own version; with `--ranges`, its NVTX ranges too.
+`bare ADBC read` fetches the columns that the reader
 uses, table by table and without any join, and does nothing with them. `reader` is the conversion to Parquet parts:
 read, link, NVTX ranges, signatures, occupancy. `whole` is the command `kerneldb ingest` into an empty warehouse, with
 its start and the DuckDB commit.
@@ -20,13 +21,13 @@ import tempfile
 from pathlib import Path
 
 from ingest import bare_read, best, measure, report_ratios  # noqa: TID251 - the script beside this one
-from kerneldb.ingest.nsys import activities, host
+from kerneldb.ingest.nsys import activities, host, ranges
 from kerneldb.ingest.sqlite import quoted
 from kerneldb.warehouse import Warehouse
 
 READ = {
     **{table: list(schema) for table, (_, schema) in activities.TABLES.items()},
-    **{table: list(host.SCHEMA) for table in host.TABLES},
+    **{table: list(host.CALL) for table in host.CALL_TABLES},
 }
 MOVED = {"start": "period", "end": "period", "correlationId": "span"}
 READER = """
@@ -50,8 +51,8 @@ def present(connection: sqlite3.Connection) -> dict[str, list[str]]:
     return found
 
 
-def grow(path: Path, kernels: int) -> dict[str, list[str]]:
-    """Repeat the rows of an export in place until it has so many kernels; returns what the reader reads of it."""
+def grow(path: Path, kernels: int, ranges: int = 0) -> dict[str, list[str]]:
+    """Repeat the rows of an export in place until it has so many of both; returns what the reader reads of it."""
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA journal_mode = OFF")
     connection.execute("PRAGMA synchronous = OFF")
@@ -63,9 +64,19 @@ def grow(path: Path, kernels: int) -> dict[str, list[str]]:
     moved = {"period": 2 * period, "span": span + 1}
     for table, names in columns.items():
         _repeat(connection, table, names, moved, -(-kernels // have) - 1)
+    if ranges:
+        (have,) = connection.execute("SELECT count(*) FROM NVTX_EVENTS").fetchone()
+        names = [row[1] for row in connection.execute("PRAGMA table_info(NVTX_EVENTS)")]
+        _repeat(connection, "NVTX_EVENTS", names, moved, -(-ranges // have) - 1)
+        tables["NVTX_EVENTS"] = [column for column in ranges_read() if column in names]
     connection.commit()
     connection.close()
     return tables
+
+
+def ranges_read() -> list[str]:
+    """The columns of ranges that the reader reads."""
+    return list(ranges.EVENT)
 
 
 def _repeat(connection: sqlite3.Connection, table: str, names: list[str], moved: dict[str, int], times: int) -> None:
@@ -84,13 +95,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("export", type=Path, help="an export of Nsight Systems with kernels, as SQLite")
     parser.add_argument("--kernels", type=int, default=2_000_000)
+    parser.add_argument("--ranges", type=int, default=0)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, help="write the figures here too")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kerneldb-bench-") as name:
         path = Path(name) / "grown.sqlite"
         shutil.copyfile(chosen.export, path)
-        tables = grow(path, chosen.kernels)
+        tables = grow(path, chosen.kernels, chosen.ranges)
         database = Path(name) / "bench.duckdb"
 
         def ingest() -> list[str]:
@@ -105,7 +117,8 @@ def main() -> None:
         ]
         runs = [best(list(runs)) for runs in zip(*rounds, strict=True)]
         size = path.stat().st_size
-    report_ratios(f"{chosen.kernels:,} kernels", size, runs, chosen.json)
+    what = f"{chosen.kernels:,} kernels" + (f" and {chosen.ranges:,} ranges" if chosen.ranges else "")
+    report_ratios(what, size, runs, chosen.json)
 
 
 if __name__ == "__main__":

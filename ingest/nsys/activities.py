@@ -12,7 +12,8 @@ import polars as pl
 from kerneldb import times
 from kerneldb.ingest.launches import Signer, name_id, with_occupancy
 from kerneldb.ingest.nsys import reports
-from kerneldb.ingest.nsys.host import THREAD, Calls, Ranges
+from kerneldb.ingest.nsys.host import Calls
+from kerneldb.ingest.nsys.ranges import THREAD, Ranges
 from kerneldb.ingest.nsys.store import Schema, Store, frame
 
 COMMON: Final[Schema] = dict.fromkeys(
@@ -69,7 +70,7 @@ class Activities:
         self._arch_of_device = arch_of_device
         self._calls = calls
         self._strings = strings
-        self._phases = ranges.names
+        self._ranges = ranges
         self._until = ranges.until
         self._copies = _copy_names(store)
         self._order = _order(store)
@@ -101,7 +102,7 @@ class Activities:
     def _rows(self, part: pl.DataFrame, kind: str) -> pl.DataFrame:
         part = part.with_columns(pid=pl.col("globalPid") // THREAD)
         behind = self._calls.behind(part["pid"], part["correlationId"])
-        framed = behind.hstack(self._phases.select(pl.all().gather(behind["range_id"])))
+        framed = behind.hstack(self._ranges.named(behind["range_id"]))
         rows = self._signed(part.hstack(framed), kind)
         if kind == "kernel":
             pairs = part.group_by("demangledName", "mangledName").len("launches")

@@ -16,8 +16,9 @@ from kerneldb.ingest import readers, sqlite
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.nsys import events, printed, sniff, store
 from kerneldb.ingest.nsys.activities import Activities
-from kerneldb.ingest.nsys.host import Calls, Ranges
+from kerneldb.ingest.nsys.host import Calls
 from kerneldb.ingest.nsys.printed import READER_VERSION
+from kerneldb.ingest.nsys.ranges import Ranges
 from kerneldb.ingest.nsys.store import ParquetStore, SqliteStore, Store, frame
 from kerneldb.ingest.nsys.tables import LEDGER, account
 from kerneldb.ingest.output import File, Output, Report
@@ -98,7 +99,7 @@ def convert_tables(
     output = Output(folder, read)
     strings = frame(tables, "StringIds", STRINGS).unique("id", maintain_order=True)
     output.spool.guard.until(store.recorded_ns(tables))
-    ranges = Ranges(tables, strings, output.spool.guard.window_end_ns)
+    ranges = Ranges(tables, strings, output.spool.guard.window_end_ns, lambda rows: output.write("ranges", rows))
     calls = Calls(tables, strings, ranges)
     devices = store.devices(tables)
     activities = Activities(tables, strings, calls, ranges, store.arch_of_device(devices))
@@ -110,7 +111,6 @@ def convert_tables(
             if progress is not None:
                 progress(min(rows * ROW_BYTES, total), total)
     _write_events(output, tables, strings, calls)
-    output.write("ranges", ranges.rows)
     output.write("devices", devices)
     output.write("kernel_symbols", activities.symbols())
     activities.signer.write(output.spool)
@@ -143,7 +143,7 @@ def _count(output: Output, activities: Activities, calls: Calls, ranges: Ranges)
         report.add("stored", STORED[kind], number)
     for kind, number in calls.counts.items():
         report.add("stored", CALLED[kind], number)
-    report.add("stored", "NVTX range or mark", ranges.rows.height)
+    report.add("stored", "NVTX range or mark", ranges.count)
     for table, what in OTHERS.items():
         report.add("stored", what, output.written[table])
     report.add("lost", "name of a kernel", activities.seen.unnamed)

@@ -12,7 +12,7 @@ import polars as pl
 from kerneldb.batch import Manifest
 from kerneldb.ingest.doctor import NO_DEVICES, Diagnostic, launched, read_table
 from kerneldb.ingest.nsys.events import WARNED
-from kerneldb.ingest.nsys.host import EMITTED
+from kerneldb.ingest.nsys.ranges import EMITTED
 
 TRACE_CUDA: Final = (
     "Record with `nsys profile --trace=cuda,nvtx`; under WSL or a driver that is too old, nsys sees no GPU."

@@ -12,7 +12,8 @@ from typing import Final
 
 import polars as pl
 
-from kerneldb.ingest.nsys.host import THREAD, Calls
+from kerneldb.ingest.nsys.host import Calls
+from kerneldb.ingest.nsys.ranges import THREAD
 from kerneldb.ingest.nsys.store import MAPPING, Schema, Store, frame
 from kerneldb.ingest.output import Report
 

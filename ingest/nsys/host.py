@@ -1,44 +1,19 @@
-"""NVTX ranges: which range encloses which, and which one a call was made in.
-
-A kernel belongs to the range that was innermost on the launching thread around the *API call*, as in NVIDIA's own
-reports (`kernel_helper.py` of nsys 2023.4: the latest start among those that contain the call).
-"""
+"""The calls of an export, with the NVTX range that each was made in, and the lookup from an activity to its call."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
 from kerneldb import times
+from kerneldb.ingest.nsys.ranges import THREAD, Ranges
 from kerneldb.ingest.nsys.reports import VERSION
-from kerneldb.ingest.nsys.store import Schema, Store, frame
+from kerneldb.ingest.nsys.store import Schema, Store
 from kerneldb.times import widened
 
-EVENT: Final[Schema] = {
-    **dict.fromkeys(("start", "end", "eventType", "textId", "globalTid", "endGlobalTid", "domainId"), pl.Int64),
-    "text": pl.String,
-}
-PUSH_POP, START_END, MARK, DOMAIN = "nvtx_push_pop", "nvtx_start_end", "nvtx_mark", "domain"
-KINDS: Final[Mapping[int, str]] = {
-    34: MARK,
-    59: PUSH_POP,
-    60: START_END,
-    65: MARK,
-    70: PUSH_POP,
-    71: START_END,
-    75: DOMAIN,
-}
-"""`eventType` → kind, from ENUM_NSYS_EVENT_TYPE."""
-OUTSIDE: Final = -1
-THREAD: Final = 1 << 24
-STEP_PREFIX: Final = "ProfilerStep"
-OPERATOR: Final = re.compile(r"\w+::.*")
-EMITTED: Final = re.compile(r", (?:op_id|seq|sizes|input_op_ids) = .*")
-"""What `torch.autograd.profiler.emit_nvtx` adds to the name of an operator or annotation."""
 CUDA: Final = "cuda"
 CALL_TABLES: Final[Mapping[str, str]] = {
     "CUPTI_ACTIVITY_KIND_RUNTIME": CUDA,
@@ -68,179 +43,6 @@ LINKED: Final[Schema] = {
     "thread": pl.UInt32,
 }
 """What is kept of every call until all activities have found theirs: 40 bytes each."""
-
-
-class Ranges:
-    """All ranges of an export, and the lookup from a thread and an interval to the range around it.
-
-    `rows` are rows of `ranges` without trace_id; `names` has phase and range_path, its row is the number of the range;
-    `unfinished` counts ranges that the recording cut; `until` is the end of the recording, where the export states it.
-    """
-
-    def __init__(self, store: Store, strings: pl.DataFrame, until: int | None = None) -> None:
-        events = _events(store, strings)
-        self.until = until
-        self.unfinished = events["end"].null_count() if events.height else 0
-        spans = _spans(events)
-        self._stack = _Stack(spans, events.height)
-        self.names = self._stack.names
-        self.rows = _rows(events, self._stack)
-
-    def around(self, calls: pl.DataFrame) -> pl.Series:
-        """`range_id` for each row of `calls` (globalTid, start, end); NULL outside of ranges."""
-        return self._stack.innermost(calls)
-
-
-def _events(store: Store, strings: pl.DataFrame) -> pl.DataFrame:
-    events = frame(store, "NVTX_EVENTS", EVENT)
-    kinds = pl.DataFrame(
-        {"eventType": list(KINDS), "kind": list(KINDS.values())}, schema={"eventType": pl.Int64, "kind": pl.String}
-    )
-    texts = strings.select(textId="id", registered="value")
-    named = events.join(kinds, on="eventType").join(texts, on="textId", how="left")
-    named = named.with_columns(name=pl.coalesce("text", "registered"), process=pl.col("globalTid") // THREAD)
-    domains = named.filter(pl.col("kind") == DOMAIN).select("process", "domainId", domain="name").unique()
-    spans = named.filter(pl.col("kind") != DOMAIN, pl.col("start").is_not_null())
-    spans = spans.join(domains.unique(["process", "domainId"]), on=["process", "domainId"], how="left")
-    ordered = spans.sort("globalTid", "start", "end", descending=[False, False, True], nulls_last=False)
-    return ordered.with_row_index("range_id").with_columns(
-        pl.col("range_id").cast(pl.Int64),
-        default_domain=pl.col("domainId").fill_null(0) == 0,
-        name=pl.concat_str("domain", pl.col("name").fill_null(""), separator=":", ignore_nulls=True),
-    )
-
-
-def _spans(events: pl.DataFrame) -> pl.DataFrame:
-    """What may enclose something: ranges with an end, the last time of all where the recording cut them.
-
-    A range whose duration is refused encloses nothing.
-    """
-    length = times.between("start", "end")
-    _, last = times.span(events, "start", length)
-    known = events.filter(pl.col("kind") != MARK, times.kept_time("start").is_not_null())
-    kept = pl.col("start") + times.kept_duration("start", length).fill_null(0)
-    return known.with_columns(end=pl.when(pl.col("end").is_null()).then(pl.lit(last, pl.Int64)).otherwise(kept))
-
-
-class _Stack:
-    """The open ranges of each thread over time."""
-
-    def __init__(self, spans: pl.DataFrame, count: int) -> None:
-        self._end: dict[int, int] = {}
-        self._below: dict[int, int] = {}
-        self.parent: dict[int, int] = {}
-        times = self._sweep(spans)
-        self._segments = times.sort("start", maintain_order=True)
-        self._limits = _dense(
-            count, {"below": self._below, "until": self._end}, dict.fromkeys(("below", "until"), pl.Int64)
-        )
-        self.names = _named(spans, self.parent, count)
-
-    def _sweep(self, spans: pl.DataFrame) -> pl.DataFrame:
-        """Walk starts and ends of each thread in order of time; (thread, time, innermost open range from then on)."""
-        found: list[tuple[int, int, int]] = []
-        open_ranges: list[int] = []
-        thread = None
-        for at_thread, time, phase, number, end in _edges(spans).iter_rows():
-            if at_thread != thread:
-                open_ranges, thread = [], at_thread
-            if phase == 1:
-                self._end[number] = end
-                self._below[number] = open_ranges[-1] if open_ranges else OUTSIDE
-                self.parent[number] = next((one for one in reversed(open_ranges) if self._end[one] >= end), OUTSIDE)
-                open_ranges.append(number)
-            else:
-                open_ranges.remove(number)
-            found.append((at_thread, time, open_ranges[-1] if open_ranges else OUTSIDE))
-        return pl.DataFrame(found, schema=dict.fromkeys(("globalTid", "start", "range_id"), pl.Int64), orient="row")
-
-    def innermost(self, calls: pl.DataFrame) -> pl.Series:
-        """The range that started last among those that contain the interval of a call; NULL where none does."""
-        if self._segments.is_empty():
-            return pl.Series("range_id", [None] * calls.height, dtype=pl.Int64)
-        asked = calls.select("globalTid", "start", "end").with_row_index("row").sort("start")
-        placed = asked.join_asof(self._segments, on="start", by="globalTid", check_sortedness=False)
-        found = placed.sort("row")["range_id"].fill_null(OUTSIDE)
-        ends = calls["end"]
-        while True:
-            limits = self._limits.select(pl.all().gather(found.replace(OUTSIDE, None)))
-            beyond = (limits["until"] < ends).fill_null(value=False)
-            if not beyond.any():
-                return found.replace(OUTSIDE, None).alias("range_id")
-            found = limits["below"].zip_with(beyond, found)
-
-
-def _dense(count: int, columns: Mapping[str, Mapping[int, Any]], schema: Schema) -> pl.DataFrame:
-    """Values by range as columns whose row is the number of the range; marks have none."""
-    return pl.DataFrame(
-        {
-            name: pl.Series([values.get(number) for number in range(count)], dtype=schema[name])
-            for name, values in columns.items()
-        }
-    )
-
-
-def _edges(spans: pl.DataFrame) -> pl.DataFrame:
-    """Starts and ends in order; at one time ends go first, except that of a range that started at that very time."""
-    starts = spans.select("globalTid", time="start", phase=pl.lit(1), number="range_id", end="end")
-    late = pl.when(pl.col("start") == pl.col("end")).then(2).otherwise(0)
-    ends = spans.select("globalTid", time="end", phase=late, number="range_id", end="end")
-    return pl.concat([starts, ends]).sort(
-        "globalTid", "time", "phase", "end", "number", descending=[False, False, False, True, False]
-    )
-
-
-def _named(spans: pl.DataFrame, parents: Mapping[int, int], count: int) -> pl.DataFrame:
-    """`phase` and `range_path`, in the order of the ranges.
-
-    The phase is the outermost annotation of the default domain, else the outermost of a library's domain.
-    """
-    paths: dict[int, tuple[str, str | None, str | None]] = {OUTSIDE: ("", None, None)}
-    for number, name, default in spans.select("range_id", "name", "default_domain").iter_rows():
-        above, own, library = paths[parents[number]]
-        label = annotation(name)
-        plain = EMITTED.sub("", name)
-        path = f"{above}/{plain}" if above else plain
-        paths[number] = (path, own or (label if default else None), library or (None if default else label))
-    del paths[OUTSIDE]
-    phases = {number: own or library for number, (_, own, library) in paths.items()}
-    columns: dict[str, Mapping[int, Any]] = {
-        "phase": phases,
-        "range_path": {number: path for number, (path, _, _) in paths.items()},
-    }
-    return _dense(count, columns, dict.fromkeys(columns, pl.String))
-
-
-def annotation(name: str) -> str | None:
-    """The name of a stage, None for steps and for operators that torch marks (`aten::mm, op_id = 7`)."""
-    if name.startswith(STEP_PREFIX):
-        return None
-    plain = EMITTED.sub("", name)
-    return None if plain != name and OPERATOR.fullmatch(plain) else plain
-
-
-def _rows(events: pl.DataFrame, stack: _Stack) -> pl.DataFrame:
-    parents = pl.DataFrame(
-        {"range_id": list(stack.parent), "parent": list(stack.parent.values())},
-        schema=dict.fromkeys(("range_id", "parent"), pl.Int64),
-    )
-    joined = events.hstack(stack.names).join(parents, on="range_id", how="left", maintain_order="left")
-    depths: dict[int, int] = {OUTSIDE: -1}
-    for number, parent in stack.parent.items():
-        depths[number] = depths[parent] + 1
-    return joined.select(
-        "range_id",
-        "kind",
-        "name",
-        process=(pl.col("process") % THREAD).cast(pl.String),
-        thread=(pl.col("globalTid") % THREAD).cast(pl.String),
-        start_ns="start",
-        duration_ns=pl.when(pl.col("kind") == MARK).then(0).otherwise(times.between("start", "end")),
-        parent_id=pl.when(pl.col("parent") != OUTSIDE).then("parent"),
-        depth=pl.Series("depth", [depths.get(one, 0) for one in joined["range_id"]], dtype=pl.Int32),
-        path="range_path",
-        finished=(pl.col("kind") == MARK) | pl.col("end").is_not_null(),
-    )
 
 
 class Processes:

@@ -1,0 +1,347 @@
+"""NVTX ranges: which range encloses which, and which one a call was made in.
+
+A kernel belongs to the range that was innermost on the launching thread around the *API call*, as in NVIDIA's own
+reports (`kernel_helper.py` of nsys 2023.4: the latest start among those that contain the call).
+
+Exports have millions of ranges and few names, so of each range little is kept, and names and paths are kept once each.
+The ranges of a thread are worked on in order of time, some at once; those that are open go on to the next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import polars as pl
+
+from kerneldb import times
+from kerneldb.ingest.nsys.store import Schema, Store
+
+EVENT: Final[Schema] = {
+    **dict.fromkeys(("start", "end", "eventType", "textId", "globalTid", "endGlobalTid", "domainId"), pl.Int64),
+    "text": pl.String,
+}
+PUSH_POP, START_END, MARK, DOMAIN = "nvtx_push_pop", "nvtx_start_end", "nvtx_mark", "domain"
+KINDS: Final[Mapping[int, str]] = {
+    34: MARK,
+    59: PUSH_POP,
+    60: START_END,
+    65: MARK,
+    70: PUSH_POP,
+    71: START_END,
+    75: DOMAIN,
+}
+"""`eventType` → kind, from ENUM_NSYS_EVENT_TYPE."""
+OUTSIDE: Final = -1
+THREAD: Final = 1 << 24
+STEP_PREFIX: Final = "ProfilerStep"
+OPERATOR: Final = re.compile(r"\w+::.*")
+EMITTED: Final = re.compile(r", (?:op_id|seq|sizes|input_op_ids) = .*")
+"""What `torch.autograd.profiler.emit_nvtx` adds to the name of an operator or annotation."""
+KIND: Final = pl.Enum([*dict.fromkeys(KINDS.values())])
+KEYS: Final = ("textId", "text", "process", "domainId")
+"""What tells names apart."""
+TOGETHER: Final = 1 << 18
+"""So many ranges are worked on at once, in memory for each of which some hundred bytes are needed."""
+DEEPEST: Final = 64
+"""Ranges that nest deeper are walked one by one."""
+
+
+class Ranges:
+    """All ranges of an export, and the lookup from a thread and an interval to the range around it.
+
+    Rows of `ranges` without trace_id go to `write`. `count` is their number; `unfinished` counts ranges that the
+    recording cut; `until` is the end of the recording, where the export states it.
+    """
+
+    def __init__(
+        self, store: Store, strings: pl.DataFrame, until: int | None, write: Callable[[pl.DataFrame], None]
+    ) -> None:
+        self._names = _Names(strings)
+        events = self._names.read(store)
+        self.until = until
+        self.count = events.height
+        self.unfinished = events["end"].null_count()
+        self._paths = _Paths(self._names)
+        self._starts = events["start"]
+        self._places: dict[int | None, tuple[int, int]] = {}
+        self._ends, self._below, self._path = self._walk(events, write)
+
+    def around(self, calls: pl.DataFrame) -> pl.Series:
+        """`range_id` for each row of `calls` (globalTid, start, end); NULL outside of ranges.
+
+        From the range that started last on the thread, outwards until one contains the call.
+        """
+        asked = calls.select("globalTid", "start", "end").with_row_index("row")
+        parts = [pl.DataFrame(schema={"row": pl.UInt32, "range_id": pl.Int64})]
+        for (thread,), own in asked.group_by("globalTid"):
+            first, size = self._places.get(thread, (0, 0))
+            last = self._starts.slice(first, size).search_sorted(own["start"], "right").cast(pl.Int64) - 1
+            found = pl.select(pl.when(last >= 0).then(last + first)).to_series()
+            while True:
+                ends = self._ends.gather(found)
+                outside = ((ends <= own["start"]) | (ends < own["end"])).fill_null(value=True) & found.is_not_null()
+                if not outside.any():
+                    break
+                found = self._below.gather(found).cast(pl.Int64).zip_with(outside, found)
+            parts.append(own.select("row", found.alias("range_id")))
+        return pl.concat(parts).sort("row")["range_id"]
+
+    def named(self, range_ids: pl.Series) -> pl.DataFrame:
+        """`phase` and `range_path` of ranges."""
+        return self._paths.texts().select(pl.col("phase", "range_path").gather(self._path.gather(range_ids)))
+
+    def _walk(
+        self, events: pl.DataFrame, write: Callable[[pl.DataFrame], None]
+    ) -> tuple[pl.Series, pl.Series, pl.Series]:
+        """Of each range its end, the one that was open when it started, and its path. Marks have only the second."""
+        length = times.between("start", "end")
+        _, last = times.span(events, "start", length)
+        kept = pl.col("start") + times.kept_duration("start", length).fill_null(0)
+        until = pl.when(pl.col("end").is_null()).then(pl.lit(last, pl.Int64)).otherwise(kept)
+        is_range = (pl.col("kind") != MARK) & times.kept_time("start").is_not_null()
+        until = pl.when(is_range).then(until)
+        found: list[pl.DataFrame] = [pl.DataFrame(schema=_WALKED)]
+        first = 0
+        for thread, size in events.group_by("globalTid", maintain_order=True).len().iter_rows():
+            self._places[thread] = (first, size)
+            open_before = pl.DataFrame(schema=_OPEN)
+            for part in _in_parts(events.slice(first, size).with_row_index("range_id", first)):
+                spans = part.with_columns(pl.col("range_id").cast(pl.Int64), until=until)
+                walked, open_before = _enclosed(spans, open_before, self._paths)
+                found.append(walked.select(*_WALKED))
+                write(self._rows(spans, walked))
+            first += size
+        whole = pl.concat(found, rechunk=True)
+        return whole["until"], whole["below"], whole["path"]
+
+    def _rows(self, events: pl.DataFrame, walked: pl.DataFrame) -> pl.DataFrame:
+        texts = self._paths.texts().select(pl.all().gather(walked["path"]))
+        return events.hstack(texts).select(
+            "range_id",
+            kind=pl.col("kind").cast(pl.String),
+            name=self._names.texts.gather(events["name"]),
+            process=(pl.col("globalTid") // THREAD % THREAD).cast(pl.String),
+            thread=(pl.col("globalTid") % THREAD).cast(pl.String),
+            start_ns="start",
+            duration_ns=pl.when(pl.col("kind") == MARK).then(0).otherwise(times.between("start", "end")),
+            parent_id=walked["parent"].cast(pl.Int64),
+            depth=pl.col("depth").fill_null(0),
+            path="range_path",
+            finished=(pl.col("kind") == MARK) | pl.col("end").is_not_null(),
+        )
+
+
+_WALKED: Final[Schema] = {"until": pl.Int64, "below": pl.Int32, "path": pl.Int32}
+_OPEN: Final[Schema] = {"range_id": pl.Int64, "start": pl.Int64, "until": pl.Int64, "path": pl.Int32}
+
+
+def _in_parts(events: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The ranges of a thread, some at once; those of one start together."""
+    first, starts = 0, events["start"]
+    while first < events.height:
+        end = min(first + TOGETHER, events.height)
+        if end < events.height:
+            end = int(starts.search_sorted(starts[end - 1], "right"))
+        yield events.slice(first, end - first)
+        first = end
+
+
+class _Names:
+    """Names of ranges, each once: `texts` by code, and what a path takes of each."""
+
+    def __init__(self, strings: pl.DataFrame) -> None:
+        self._strings = strings.select(textId="id", registered="value")
+        self._codes: dict[tuple[Any, ...], int] = {}
+        self.texts = pl.Series(dtype=pl.String)
+        self.of_path = pl.Series(dtype=pl.UInt32)
+        self.facts: list[tuple[str, str | None, str | None]] = []
+
+    def read(self, store: Store) -> pl.DataFrame:
+        """Ranges and marks by thread and start, outer ones first: globalTid, start, end, kind, name (its code)."""
+        schema = {"globalTid": pl.Int64(), "start": pl.Int64(), "end": pl.Int64(), "kind": KIND, "name": pl.UInt32()}
+        parts, domains = [pl.DataFrame(schema=schema)], [pl.DataFrame(schema=dict(zip(KEYS, _KEYED, strict=True)))]
+        for part in store.frames("NVTX_EVENTS", EVENT):
+            kind = pl.col("eventType").replace_strict(KINDS, default=None, return_dtype=KIND)
+            known = part.with_columns(kind=kind, process=pl.col("globalTid") // THREAD)
+            domains.append(known.filter(pl.col("kind") == DOMAIN).select(KEYS))
+            events = known.filter(pl.col("kind") != DOMAIN, pl.col("start").is_not_null())
+            parts.append(events.with_columns(name=self._coded(events)).select(*schema))
+        self._tell(pl.concat(domains))
+        events = pl.concat(parts)
+        parts.clear()
+        down = [False, False, True]
+        return events.sort("globalTid", "start", "end", descending=down, nulls_last=False, maintain_order=True)
+
+    def _coded(self, events: pl.DataFrame) -> pl.Series:
+        distinct = events.select(KEYS).unique(maintain_order=True)
+        codes = [self._codes.setdefault(key, len(self._codes)) for key in distinct.iter_rows()]
+        coded = distinct.with_columns(name=pl.Series(codes, dtype=pl.UInt32))
+        return events.select(KEYS).join(coded, on=KEYS, how="left", nulls_equal=True, maintain_order="left")["name"]
+
+    def _tell(self, domains: pl.DataFrame) -> None:
+        """Make the texts, now that the names of all domains are known."""
+        places = dict(zip(KEYS, _KEYED, strict=True))
+        keys = pl.DataFrame(list(self._codes), schema=places, orient="row")
+        self._codes.clear()
+        text = pl.coalesce("text", "registered")
+        registered = domains.join(self._strings, on="textId", how="left", maintain_order="left")
+        of_domain = registered.select("process", "domainId", domain=text).unique(
+            ["process", "domainId"], maintain_order=True
+        )
+        named = keys.join(self._strings, on="textId", how="left", maintain_order="left")
+        named = named.join(of_domain, on=["process", "domainId"], how="left", maintain_order="left")
+        parts = pl.concat_str("domain", text.fill_null(""), separator=":", ignore_nulls=True)
+        self.texts = named.select(parts).to_series().alias("name")
+        facts: dict[tuple[str, str | None, str | None], int] = {}
+        codes = []
+        for name, default in zip(self.texts, keys["domainId"].fill_null(0) == 0, strict=True):
+            label = annotation(name)
+            fact = (EMITTED.sub("", name), label if default else None, None if default else label)
+            codes.append(facts.setdefault(fact, len(facts)))
+        self.of_path = pl.Series("fact", codes, dtype=pl.UInt32)
+        self.facts = list(facts)
+
+
+_KEYED: Final = (pl.Int64, pl.String, pl.Int64, pl.Int64)
+
+
+class _Paths:
+    """The distinct paths of ranges, numbered from 1; 0 is outside of all.
+
+    The phase is the outermost annotation of the default domain, else the outermost of a library's domain.
+    """
+
+    def __init__(self, names: _Names) -> None:
+        self._names = names
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._found: list[tuple[str, str | None, str | None, int]] = [("", None, None, -1)]
+        self._texts = pl.DataFrame()
+
+    def of(self, rows: pl.DataFrame) -> pl.Series:
+        """The number of the path of each row, whose `above` is that of the range around it and `name` its name."""
+        pairs = rows.select("above", fact=self._names.of_path.gather(rows["name"]))
+        distinct = pairs.unique(maintain_order=True)
+        numbers = pl.Series("path", [self._number(*pair) for pair in distinct.iter_rows()], dtype=pl.Int32)
+        return pairs.join(distinct.hstack([numbers]), on=["above", "fact"], how="left", maintain_order="left")["path"]
+
+    def _number(self, above: int, fact: int) -> int:
+        number = self._numbers.get((above, fact))
+        if number is None:
+            path, own, library, depth = self._found[above]
+            plain, label, label_of_library = self._names.facts[fact]
+            self._found.append(
+                (f"{path}/{plain}" if path else plain, own or label, library or label_of_library, depth + 1)
+            )
+            number = self._numbers[above, fact] = len(self._found) - 1
+        return number
+
+    def texts(self) -> pl.DataFrame:
+        """`phase`, `range_path` and `depth` by number."""
+        if self._texts.height != len(self._found):
+            rows = [(own or library, path, depth) for path, own, library, depth in self._found]
+            schema = {"phase": pl.String, "range_path": pl.String, "depth": pl.Int32}
+            self._texts = pl.DataFrame(rows, schema=schema, orient="row")
+        return self._texts
+
+
+def _enclosed(events: pl.DataFrame, open_before: pl.DataFrame, paths: _Paths) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """`until`, `below`, `parent` and `path` of each row, and which ranges are open behind them.
+
+    `below` is what was open when a range started, `parent` the first one outwards that ends no earlier. What is no
+    range has a `below` only: the range that started before it.
+    """
+    spans = events.filter(pl.col("until").is_not_null())
+    both = pl.concat([open_before.with_columns(name=pl.lit(None, pl.UInt32)), spans.select(*_OPEN_NEW)], how="diagonal")
+    edges = _edges(both)
+    nested = _nested(both, edges)
+    below, parent = _walked(edges, both.height) if nested is None else (nested, nested)
+    both = both.with_columns(below=below, parent=parent)
+    both = both.with_columns(path=_with_paths(both, paths))
+    ids = both.select(
+        "range_id",
+        "path",
+        below=pl.col("range_id").gather(pl.col("below")).cast(pl.Int32),
+        parent=pl.col("range_id").gather(pl.col("parent")).cast(pl.Int32),
+    ).slice(open_before.height)
+    walked = events.select("range_id", "until").join(ids, on="range_id", how="left", maintain_order="left")
+    before = pl.lit(open_before["range_id"].last() if open_before.height else None, pl.Int64)
+    started = pl.when(pl.col("until").is_not_null()).then("range_id").forward_fill()
+    walked = walked.with_columns(
+        below=pl.when(pl.col("until").is_null()).then(pl.coalesce(started, before).cast(pl.Int32)).otherwise("below")
+    )
+    last = events["start"].last()
+    return walked, both.filter(pl.col("until") >= last).select(*_OPEN)
+
+
+_OPEN_NEW: Final = ("range_id", "start", "until", "name")
+
+
+def _edges(spans: pl.DataFrame) -> pl.DataFrame:
+    """Starts and ends in order; at one time ends go first, except that of a range that started at that very time."""
+    numbered = spans.select("start", "until").with_row_index("number")
+    starts = numbered.select("number", "until", time="start", phase=pl.lit(1, pl.Int8))
+    late = pl.when(pl.col("start") == pl.col("until")).then(pl.lit(2, pl.Int8)).otherwise(pl.lit(0, pl.Int8))
+    ends = numbered.select("number", "until", time="until", phase=late)
+    order = [False, False, True, False]
+    return pl.concat([starts, ends]).sort("time", "phase", "until", "number", descending=order)
+
+
+def _nested(spans: pl.DataFrame, edges: pl.DataFrame) -> pl.Series | None:
+    """The row around each row where all ranges nest, which is the last one before it that is one level less deep."""
+    rise = pl.when(pl.col("phase") == 1).then(1).otherwise(-1)
+    started = edges.select("number", "phase", depth=rise.cum_sum() - 1).filter(pl.col("phase") == 1)
+    deepest = started["depth"].max()
+    if not isinstance(deepest, int) or deepest > DEEPEST:
+        return None if spans.height else pl.Series("below", [], dtype=pl.UInt32)
+    depth = pl.col("depth")
+    around = [
+        pl.when(depth == level + 1).then(pl.when(depth == level).then("number").forward_fill())
+        for level in range(deepest)
+    ]
+    found = started.select("number", below=pl.coalesce(*around) if around else pl.lit(None, pl.UInt32)).sort("number")
+    below = found["below"]
+    until = spans["until"]
+    return below if (until.gather(below) >= until).fill_null(value=True).all() else None
+
+
+def _walked(edges: pl.DataFrame, count: int) -> tuple[pl.Series, pl.Series]:
+    """`below` and `parent` where ranges overlap: starts and ends in order of time, one by one."""
+    below: list[int | None] = [None] * count
+    parent: list[int | None] = [None] * count
+    ends: dict[int, int] = {}
+    open_ranges: list[int] = []
+    for number, until, _, phase in edges.iter_rows():
+        if phase == 1:
+            ends[number] = until
+            below[number] = open_ranges[-1] if open_ranges else None
+            parent[number] = next((one for one in reversed(open_ranges) if ends[one] >= until), None)
+            open_ranges.append(number)
+        else:
+            open_ranges.remove(number)
+    return pl.Series("below", below, dtype=pl.UInt32), pl.Series("parent", parent, dtype=pl.UInt32)
+
+
+def _with_paths(spans: pl.DataFrame, paths: _Paths) -> pl.Series:
+    """The path of each row; from outside in, as those of the rows around must be known."""
+    rows = spans.select("path", "name", "parent").with_row_index("row")
+    path = rows["path"]
+    pending = rows.filter(pl.col("path").is_null())
+    while pending.height:
+        above = path.gather(pending["parent"])
+        outside = pending["parent"].is_null()
+        pending = pending.with_columns(above=pl.select(pl.when(outside).then(0).otherwise(above)).to_series())
+        ready = pending.filter(pl.col("above").is_not_null())
+        found = ready.select("row", path=paths.of(ready))
+        path = path.scatter(found["row"], found["path"])
+        pending = pending.filter(pl.col("above").is_null())
+    return path
+
+
+def annotation(name: str) -> str | None:
+    """The name of a stage, None for steps and for operators that torch marks (`aten::mm, op_id = 7`)."""
+    if name.startswith(STEP_PREFIX):
+        return None
+    plain = EMITTED.sub("", name)
+    return None if plain != name and OPERATOR.fullmatch(plain) else plain

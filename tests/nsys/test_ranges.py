@@ -1,0 +1,85 @@
+"""Ranges that nest, that overlap and that begin or end together: held against a plain walk through each of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import polars as pl
+import pytest
+
+from kerneldb.ingest.nsys import ranges
+from kerneldb.ingest.nsys.ranges import Ranges
+from kerneldb.ingest.nsys.store import Schema
+
+THREADS = (5, 1 << 24)
+STRINGS = pl.DataFrame({"id": [1], "value": ["registered"]})
+Span = tuple[int, int, int]
+
+
+class Events:
+    """An export that holds nothing but ranges, in batches of 50."""
+
+    def __init__(self, spans: list[Span]) -> None:
+        columns = {"globalTid": pl.Int64, "start": pl.Int64, "end": pl.Int64}
+        rows = pl.DataFrame(spans, schema=columns, orient="row")
+        text = pl.col("start").mod(3).replace_strict({0: "a", 1: "b", 2: "c"}, return_dtype=pl.String)
+        self._rows = rows.with_columns(text=text, eventType=pl.lit(59, pl.Int64))
+
+    def frames(self, table: str, schema: Schema) -> Iterator[pl.DataFrame]:
+        missing = [pl.lit(None, kind).alias(name) for name, kind in schema.items() if name not in self._rows.columns]
+        whole = self._rows.with_columns(missing).select(*schema)
+        return whole.iter_slices(50) if table == "NVTX_EVENTS" else iter(())
+
+    def names(self) -> frozenset[str]:
+        return frozenset({"NVTX_EVENTS"})
+
+    def count(self, table: str) -> int:
+        return self._rows.height if table == "NVTX_EVENTS" else 0
+
+
+def nested(chance: random.Random, start: int, end: int, depth: int = 0) -> Iterator[Span]:
+    """Ranges that nest, beside and in each other, some empty, some with a common start or end."""
+    at = start
+    while at < end and depth < 6:
+        until = chance.randint(at, end)
+        yield THREADS[0], at, until
+        yield from nested(chance, at, until, depth + 1)
+        at = until + chance.randrange(2)
+        if until == at:
+            at += 1
+
+
+def plain(spans: list[Span], thread: int, start: int, end: int) -> int | None:
+    """The latest start among the ranges that contain a call; those that are over when it starts do not."""
+    around = [number for number, (of, low, high) in enumerate(spans) if of == thread and low <= start < high >= end]
+    return max(around, default=None)
+
+
+@pytest.mark.parametrize("together", [3, 1 << 18])
+@pytest.mark.parametrize("overlap", [0, 40])
+def test_the_range_around_a_call(monkeypatch: pytest.MonkeyPatch, together: int, overlap: int) -> None:
+    monkeypatch.setattr(ranges, "TOGETHER", together)
+    chance = random.Random(overlap)
+    found = {*nested(chance, 0, 200)}
+    for _ in range(overlap):
+        start = chance.randrange(200)
+        found.add((chance.choice(THREADS), start, start + chance.randrange(40)))
+    spans = sorted(found, key=lambda one: (one[0], one[1], -one[2]))
+    assert len(spans) > 50
+    written: list[pl.DataFrame] = []
+    known = Ranges(Events(sorted(spans, key=lambda _: chance.random())), STRINGS, None, written.append)
+    rows = pl.concat(written)
+    assert rows["range_id"].to_list() == list(range(len(spans)))
+    assert rows.select("start_ns", end=pl.col("start_ns") + pl.col("duration_ns")).rows() == [one[1:] for one in spans]
+    calls = [(thread, start, start + length) for thread in (*THREADS, 7) for start in range(201) for length in (0, 3)]
+    asked = pl.DataFrame(calls, schema=["globalTid", "start", "end"], orient="row")
+    assert known.around(asked).to_list() == [plain(spans, *call) for call in calls]
+    for row in rows.iter_rows(named=True):
+        above = row["parent_id"]
+        assert row["depth"] == (0 if above is None else rows["depth"][above] + 1)
+        assert row["path"] == row["name"] if above is None else f"{rows['path'][above]}/{row['name']}"
+        if above is not None:
+            outer = spans[above]
+            assert outer[1] <= row["start_ns"]
+            assert outer[2] >= row["start_ns"] + row["duration_ns"]
