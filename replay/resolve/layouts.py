@@ -40,7 +40,7 @@ def layouts(spec: CallSpec, argument: Argument) -> tuple[str, ...]:
 def nonzeros(spec: CallSpec, argument: Argument) -> int:
     """How many elements it had."""
     total = math.prod(argument.dims)
-    return min(next(_counts(spec, argument), max(total // KEPT, 1)), total)
+    return int(min(next(_counts(spec, argument), max(total // KEPT, 1)), total))
 
 
 def _counts(spec: CallSpec, argument: Argument) -> Iterator[int]:

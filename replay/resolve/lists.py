@@ -221,7 +221,8 @@ def indices(spec: CallSpec, self_dims: Shape) -> list[TensorSpec | None]:
 
 def _linear(traces: Traces, calls: list[tuple[str, tuple[Argument, ...]]]) -> Traces:
     """The same with the index tensors of which a linear index was made."""
-    wrapped, steps = [], []
+    wrapped: list[tuple[Argument, int]] = []
+    steps: list[int] = []
     for op, found in calls:
         plain = torch_name(found[0].kind) in {"int64", "int32"} and len(found) > 1 and INTEGER.fullmatch(found[1].text)
         if plain and op == "aten::remainder":

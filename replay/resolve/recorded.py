@@ -67,7 +67,7 @@ def arguments(call: OpCall) -> tuple[Argument, ...]:
     strides = _aligned(call.input_strides, len(kinds), [])
     texts = _aligned(call.scalars, len(kinds), "")
     rows = zip(kinds, dims, strides, texts, strict=True)
-    has_strides = bool(call.input_strides) and len(_parse(call.input_strides)) == len(kinds)
+    has_strides = len(_parse(call.input_strides or "[]")) == len(kinds)
     return tuple(
         Argument(str(kind), _frozen(size), _frozen(stride), str(text), has_strides and bool(size) and not stride)
         for kind, size, stride, text in rows

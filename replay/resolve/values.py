@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from kerneldb.replay.resolve import outcomes, recorded
@@ -33,8 +33,9 @@ SAFE_INTEGER: Final = Fill("constant", 1)
 MATRIX: Final = 2
 PACKED: Final = 3
 LARGEST: Final = 1 << 40
-SPAN: Final = {"signed char": 1 << 7, "unsigned char": 1 << 8, "short int": 1 << 15, "bool": 2}
-"""How many values from 0 on a kind of integers has, where these are few."""
+SPAN: Final = {"signed char": 1 << 7, "unsigned char": 1 << 8, "short int": 1 << 15, "bool": 2,
+               "c10::Half": 1 << 11, "c10::BFloat16": 1 << 8}  # fmt: skip
+"""How many whole numbers from 0 on a kind of numbers has, where these are few."""
 REAL_KINDS: Final = frozenset({"float", "double", "c10::Half", "c10::BFloat16", "c10::complex<float>"})
 NUMBERED: Final = INTEGERS | {"float32", "float64", "float16", "bfloat16"}
 """Dtypes that hold numbers of places."""
@@ -172,8 +173,8 @@ def _repeats(known: Known) -> Fill:
     return Fill("even", total, counts)
 
 
-def _true(name: str) -> Rule:
-    """As many entries of the mask (or of the numbers) are true as were found there."""
+def _true(name: str, of: str = "self") -> Rule:
+    """As many entries of the mask (or of the numbers) are true as were found there, or as were taken from `of`."""
 
     def rule(known: Known) -> Fill:
         given = known.named.get(name)
@@ -181,11 +182,10 @@ def _true(name: str) -> Rule:
             return MASK
         taking = (*known.below, *known.near)
         count = outcomes.found(iter(taking), outcomes.places(given), known.count(name))
-        other = known.named.get("self")
+        other = known.named.get(of)
         if count is None and other is not None and name == "mask":
-            copies = max(known.count("self") // max(known.count("mask"), 1), 1)
-            read = outcomes.selected(other.kind)
-            count = outcomes.found(iter(taking), read, known.count("self"))
+            copies = max(known.count(of) // max(known.count("mask"), 1), 1)
+            count = outcomes.found(iter(taking), outcomes.selected(other.kind), known.count(of))
             count = None if count is None else count // copies
         return MASK if count is None else Fill("count", 0, count)
 
@@ -339,8 +339,7 @@ OPERATOR_RULES: Final[dict[str, dict[str, Rule]]] = {
         "self": _true("self")}),
     "where": {"condition": _true("condition")},
     **_each(("masked_select", "masked_select_backward"), {"mask": _true("mask")}),
-    "masked_scatter_backward": {"mask": lambda known: _true("mask")(replace(
-        known, named={**known.named, "self": known.named["grad_output"]}))},
+    "masked_scatter_backward": {"mask": _true("mask", "grad_output")},
     **_each((
         "sort", "argsort", "msort", "topk", "kthvalue", "median", "nanmedian", "mode", "unique_dim", "_unique",
         "_unique2", "unique_consecutive", "unique_dim_consecutive", "cummax", "cummin"), {"self": _distinct}),

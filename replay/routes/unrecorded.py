@@ -58,6 +58,10 @@ class InheritedRoute(Route):
         known = code.specs_of(item)
         if not known:
             raise UnresolvedCallError(Reason.NO_INPUTS, "no call was donated to these kernels")
+        searched = self.search(item)
+        if searched is not None:
+            yield from (build(attempt, device) for attempt in searched.attempts)
+            return
         for spec in known:
             route = _route(spec)
             yield from route.prepare(dataclasses.replace(item, route=route.name, spec=spec), device)

@@ -52,6 +52,17 @@ def test_the_mask_that_the_donor_lacks_is_found_by_its_time(monkeypatch: pytest.
     assert {one.time_ns for one in result.trail[:2]} == {3800.0, 10_000.0}
 
 
+def test_its_energy_is_that_of_the_call_that_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    item = inherited(call())
+    stands = routes.find("inherited").again(item, find(item, took, monkeypatch))
+    assert stands is not None
+    (chosen,) = routes.find("inherited").prepare(stands[0], "meta")
+    assert (chosen.overload, chosen.args[3].shape) == (
+        "aten::_scaled_dot_product_cudnn_attention.default",
+        (2, 4, 64, 128),
+    )
+
+
 def test_of_several_donors_that_of_the_recorded_time_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     donors = [call(masked=True, causal=False, keys=one) for one in (64, 96, 128)]
     result = find(inherited(*donors), took, monkeypatch)
