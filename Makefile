@@ -17,13 +17,14 @@ ON_OLDEST := -p no:cacheprovider -m 'not slow and not again and not thorough'
 # What `make test` runs. CI asks for more: all but the combinations over the collection of large traces, which take as long as all else.
 TESTS ?= not thorough
 SCHEMA_DOCS ?= kerneldb.schemas.docs
+SEED ?= 1000
 BENCHMARK_TRACE ?= examples/decoder-h200.json.gz
 
 # A worker per processor leaves threads nothing to do but to wait for each other. The tests of every combination keep them.
 test coverage check-oldest: export POLARS_MAX_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo environment test test-thorough lint types imports coverage check check-duckdb15 check-lake check-oldest docs site snapshots screenshots bench clean
+.PHONY: help demo environment test test-thorough lint types imports coverage check check-duckdb15 check-lake check-oldest docs site snapshots screenshots bench fuzz clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -78,6 +79,10 @@ screenshots: .venv/.stamp  ## draw the screens for the documentation
 
 bench: .venv/.stamp  ## run the benchmarks; takes minutes
 	$(BIN)/python benchmarks/ingest.py $(BENCHMARK_TRACE) --repeats 1
+
+fuzz: .venv/.stamp  ## damage files and interrupt commands for an hour; SEED=n begins elsewhere
+	$(BIN)/python -m tests.fuzz --seed $(SEED) --minutes 40
+	$(BIN)/python -m tests.fuzz.killing --each 100
 
 clean:  ## remove environments, builds and caches
 	rm -rf .venv .venv-demo .venv-site .duckdb15 .lake build dist *.egg-info htmlcov .coverage

@@ -18,6 +18,9 @@ KerneldbError                     1   something failed; the message says what, w
 
 from __future__ import annotations
 
+SHOWN = 450
+"""Characters of either end of a message about an input."""
+
 
 class KerneldbError(Exception):
     """Base of all errors that kerneldb raises on purpose."""
@@ -36,10 +39,15 @@ class SelectionError(UsageError):
 
 
 class TraceError(KerneldbError):
-    """An input file cannot be used. The text quotes it, so it is one line, with escapes for what moves a cursor."""
+    """An input file cannot be used.
+
+    The text quotes the file, so it is one line, with escapes for what moves a cursor, and its middle is cut if need be:
+    the name of the file comes first, and the remedy last.
+    """
 
     def __init__(self, message: str) -> None:
-        super().__init__("".join(one if one.isprintable() else repr(one)[1:-1] for one in message.strip()))
+        line = "".join(one if one.isprintable() else repr(one)[1:-1] for one in message.strip())
+        super().__init__(line if len(line) <= 2 * SHOWN else f"{line[:SHOWN]} … {line[-SHOWN:]}")
 
 
 class NotATraceError(TraceError):

@@ -99,7 +99,7 @@ def ingest(
             progress.clear()
             _report(outcome, wanted, quiet=quiet)
             outcomes.append(outcome)
-    if not quiet or output.path is not None:
+    if not quiet or output.path is not None or output.format != "table":
         _emit(outcomes, output)
     if any(outcome.error for outcome in outcomes):
         click.get_current_context().exit(1)

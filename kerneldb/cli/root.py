@@ -126,6 +126,8 @@ class Root(Group):
         """As in click; the help that a call without arguments gets names the database of the current folder."""
         try:
             return super().parse_args(ctx, args)
+        except OSError as error:  # of help that cannot be written
+            raise click.ClickException(f"output: {error.strerror or error}") from error
         except NoArgsIsHelpError as help_text:
             if not Path(DEFAULT_DATABASE).is_file():
                 raise

@@ -226,3 +226,10 @@ def test_a_database_without_a_folder_is_not_the_traces_fault(small_trace: Path, 
         list(ingestion.ingest_each(MemoryStore(), missing / "x.duckdb", [small_trace], IngestOptions(), None))
     assert caught.value.exit_code == 3
     assert not missing.exists()
+
+
+def test_what_is_asked_for_is_printed_when_quiet(small_trace: Path, tmp_path: Path) -> None:
+    """The README's `ingest --quiet --csv > outcome.csv`."""
+    words = ["--db", str(tmp_path / "k.duckdb"), "ingest", "--quiet", str(small_trace)]
+    assert CliRunner().invoke(cli, [*words, "--csv"]).stdout.startswith("trace,status,")
+    assert not CliRunner().invoke(cli, words).stdout

@@ -11,6 +11,8 @@ import json
 import math
 import re
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -497,3 +499,11 @@ def test_text_is_made_of_few_rows_at_a_time(layout: Format, tmp_path: Path) -> N
     assert len([line for line in lines if line.strip("[]")]) == rows + (layout == "csv")
     batches = records._portions(pa.table({"a": range(rows)}).to_reader())
     assert max(batch.num_rows for batch in batches) == records.BATCH_ROWS
+
+
+@pytest.mark.parametrize("words", [["--help"], ["top", "--help"]])
+def test_help_on_a_full_disk_is_one_line(words: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "kerneldb", *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "Error: output: No space left on device\n")

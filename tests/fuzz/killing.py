@@ -41,6 +41,8 @@ PRELOADED: Final = (
     "kerneldb.derive",
 )
 """What each command would take time to import. None of it starts a thread, which a fork would lose."""
+ROOM: Final = 2 << 20
+"""Bytes that any of the commands makes a file grow by."""
 CAPABILITY_VERSION: Final = 0x20080522
 FULL: Final = ("space", "File too large", "read-only", "Read-only", "denied")
 """What a message about a disk says."""
@@ -251,11 +253,13 @@ class Trial:
         return {table: len(rows) for table, rows in one.items()} == {table: len(rows) for table, rows in other.items()}
 
     def full(self, part: float) -> str | None:
-        """What is wrong with how it ends on a disk that is full after a part of what it writes."""
+        """What is wrong with how it ends on a disk that is full after a part of what it writes.
+
+        What a file has already it can always write: a disk that is full does not take it away.
+        """
         scene = self.scene
         scene.fresh(self.begin)
-        size = len(self.begin or b"")
-        status = scene.run(*self.command.words, most_bytes=max(1, int(part * (size + (1 << 21)))))
+        status = scene.run(*self.command.words, most_bytes=len(self.begin or b"") + max(1, int(part * ROOM)))
         return self._refused(status)
 
     def read_only(self) -> str | None:

@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 from tests.fuzz import harness
 from tests.fuzz.corpus import FORMATS
 
-CASES = 20
+CASES = 11
 """Of each format: a minute of one processor, that is less of the hours that `make fuzz` gives them."""
 FAULTS = (IndexError("planted"), ValueError("planted"), AssertionError("planted"))
 
