@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from kerneldb.errors import KerneldbError, UsageError
-from kerneldb.output.text import escape
+from kerneldb.output.text import escape, shorten
 from kerneldb.report import require
 
 Rows = Sequence[dict[str, Any]]
@@ -19,6 +19,8 @@ Rows = Sequence[dict[str, Any]]
 COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 WIDTH: Final = 940
 BAR_HEIGHT: Final = 18
+LONGEST: Final = 300
+"""A label of so many characters has no room; to measure very long ones takes seconds."""
 FAINT: Final = 0.35
 """Opacity of the grid of logarithmic axes, which is dense."""
 
@@ -29,10 +31,11 @@ def bars(
     """Horizontal bars in the order of the rows; labels get a number where two are equal. `colour`: a column."""
     import altair as alt
 
-    several = len({str(row[label]) for row in rows}) < len(rows)
+    shown = [shorten(escape(str(row[label])), LONGEST) for row in rows]
+    several = len(set(shown)) < len(rows)
     numbered = [
-        {**row, "_place": f"{number:03d}", "_label": f"{number}. {row[label]}" if several else str(row[label])}
-        for number, row in enumerate(rows, 1)
+        {**row, "_place": f"{number:03d}", "_label": f"{number}. {text}" if several else text}
+        for number, (row, text) in enumerate(zip(rows, shown, strict=True), 1)
     ]
     axis = alt.Axis(labelExpr="datum.value", labelLimit=320, title=None)
     tips = [f"{label}:N", f"{value}:Q", *(f"{name}:Q" for name in more), *([f"{colour}:N"] if colour else [])]

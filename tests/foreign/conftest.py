@@ -9,12 +9,12 @@ import pytest
 
 from tests.conftest import made_once
 from tests.foreign.texts import spread
-from tests.warehouse.conftest import migrated
+from tests.warehouse.conftest import filled_file, migrated
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["migrated"]
+__all__ = ["filled_file", "migrated"]
 
 
 @pytest.fixture(scope="module")
@@ -26,3 +26,14 @@ def hostile(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert spread(path) > 350
 
     return made_once(tmp_path_factory, "hostile-texts.duckdb", make)
+
+
+@pytest.fixture(scope="module")
+def small(filled_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with three small traces, which screens show at once."""
+
+    def make(path: Path) -> None:
+        shutil.copyfile(filled_file, path)
+        spread(path)
+
+    return made_once(tmp_path_factory, "hostile-small.duckdb", make)

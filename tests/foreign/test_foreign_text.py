@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FIRST: Final = "{first}"
 SECOND: Final = "{second}"
 ASKED: Final = [
-    ["traces"], ["traces", "--report"], ["traces", FIRST, "--report"], ["traces", FIRST, "--tag", "a=\x1b[2J"],
+    ["traces"], ["traces", FIRST, "--report"], ["traces", FIRST, "--tag", "a=\x1b[2J"],
     *(["top", "--by", by] for by in ("kernel", "op", "signature", "phase", "stream", "category", "trace")),
     ["top", "--trace", "\x1b[31m"], ["top", "--where", "op = '\x1b[2J'"], ["top", "--where", "nothing\x1b[2J = 1"],
     ["show", "void"], ["show", "\x1b]0;owned\x07"], ["diff", FIRST, SECOND], ["diff", FIRST, "\x9b2J"],

@@ -59,9 +59,9 @@ def drawn(app: KerneldbApp) -> str:
     return "".join(segment.text for segment in segments)
 
 
-def test_every_screen(hostile: Path) -> None:
+def test_every_screen(small: Path) -> None:
     async def flow() -> None:
-        async with opened(hostile, size=(160, 48)) as (app, pilot):
+        async with opened(small, size=(160, 48)) as (app, pilot):
             for place in PLACES:
                 await press(pilot, place.key)
                 assert drawn(app).isprintable(), place.name
@@ -82,11 +82,11 @@ DRIVEN: Final = re.compile(
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-def test_screens_on_a_terminal(hostile: Path, terminal: Terminal, tmp_path: Path) -> None:
+def test_screens_on_a_terminal(small: Path, terminal: Terminal, tmp_path: Path) -> None:
     sent = tmp_path / "sent"
     terminal.tmux("pipe-pane", "-o", f"cat > {shlex.quote(str(sent))}")
     title = terminal.state("pane_title")
-    terminal.type(command(hostile))
+    terminal.type(command(small))
     terminal.press("Enter")
     terminal.wait("largest kernels")
     for key, text in (("2", "operators →"), ("4", "launches"), ("8", "^j runs")):

@@ -8,6 +8,7 @@ are writes below those streams: bytes, descriptors, children that inherit them. 
 from __future__ import annotations
 
 import ast
+import functools
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -46,10 +47,13 @@ TITLES: Final = {"border_title", "border_subtitle", "tooltip"}
 PARSERS: Final = {"from_markup", "from_text", "render_markup", "from_ansi", "Markdown", "RichLog", "Pretty"}
 
 
-def trees(*folders: str) -> Iterator[tuple[str, ast.Module]]:
-    for path in MODULES:
-        if label(path).startswith(folders):
-            yield label(path), ast.parse(path.read_text(encoding="utf-8"))
+@functools.cache
+def parsed() -> dict[str, ast.Module]:
+    return {label(path): ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
+
+
+def trees(folder: str = "") -> Iterator[tuple[str, ast.Module]]:
+    yield from ((name, tree) for name, tree in parsed().items() if name.startswith(folder))
 
 
 def dotted(node: ast.AST) -> str:
@@ -89,7 +93,7 @@ def below_the_streams(tree: ast.Module) -> Iterator[str]:
 
 
 def test_nothing_is_written_below_the_streams() -> None:
-    found = {f"{name}: {what}" for name, tree in trees("") if name != OUTPUT for what in below_the_streams(tree)}
+    found = {f"{name}: {what}" for name, tree in trees() if name != OUTPUT for what in below_the_streams(tree)}
     assert found - BELOW == set()
 
 
@@ -104,7 +108,7 @@ def inheriting(tree: ast.Module) -> Iterator[str]:
 
 
 def test_processes_write_where_we_look_first() -> None:
-    found = {name: list(inheriting(tree)) for name, tree in trees("")}
+    found = {name: list(inheriting(tree)) for name, tree in trees()}
     assert {name for name, calls in found.items() if calls} <= CHILDREN.keys()
 
 
