@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 ROWS: Final = 20
 SHOWN: Final = (
     "kernel", "verdict", "matched_by", "n_before", "n_after", "total_before_ns", "total_after_ns", "delta_ns",
-    "delta_pct", "mean_before_ns", "mean_after_ns", "own_delta_pct", "p_value", "gemm_m", "gemm_n",
-    "gemm_k", "gemm_batch",
+    "delta_pct", "count_delta_ns", "mean_delta_ns", "mean_before_ns", "mean_after_ns", "own_delta_pct",
+    "p_value", "gemm_m", "gemm_n", "gemm_k", "gemm_batch",
 )  # fmt: skip
 QUIET: Final = ("unchanged", "noise")
 NO_TIMELINE: Final = "no launches of a timeline to compare; profiled ones: with --metrics"
@@ -86,7 +86,8 @@ def diff(
     """Show what changed from BEFORE to AFTER, kernel by kernel, largest change first.
 
     Each is the name of a trace, of a run or a label, or a pattern ('nightly-*') for several traces. Kernels are matched
-    by signature, then by name, then by operator; the rows add up to the totals of both sides. The shift that all
+    by signature, then by name, then by operator; the rows add up to the totals of both sides. A change of the time is
+    count_delta (other numbers of launches) and mean_delta (other durations). The shift that all
     kernels share (as by other clocks) is reported apart. `slower` and `faster` are changes over --threshold beyond that
     shift which pass two tests at 5 % (Holm's correction): a Mann-Whitney test over the launches, and whether the kernel
     moved more than kernels do from one recording to the next. `noise` is over the threshold only.
@@ -130,8 +131,16 @@ def _counters(
 
 
 def _shown(found: Difference, *, everything: bool) -> pa.Table:
+    """What changed: the kernels whose mean or number of launches did."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     table = found.table.select(SHOWN)
-    return table if everything else _without(table, "verdict", QUIET)
+    quiet = pc.and_(
+        pc.is_in(table["verdict"], pa.array(QUIET)),
+        pc.equal(pc.fill_null(table["n_before"], 0), pc.fill_null(table["n_after"], 0)),
+    )
+    return table if everything else table.filter(pc.invert(quiet))
 
 
 def _without(table: pa.Table, column: str, values: tuple[str, ...]) -> pa.Table:

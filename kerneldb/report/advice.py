@@ -109,7 +109,7 @@ def _copy(row: Row) -> Mapping[str, str]:
 
 
 def _split(row: Row) -> Mapping[str, str]:
-    unknown = "; how much of it is waiting for other ranks, one rank alone does not tell"
+    unknown = "; how much of it is waiting for other ranks is not known without their traces"
     return {"unsplit": unknown if row["is_unsplit"] else ""}
 
 

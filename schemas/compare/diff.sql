@@ -22,6 +22,8 @@
 --   total_after_ns BIGINT [ns]: Summed duration after.
 --   delta_ns BIGINT [ns]: Change of the summed duration.
 --   delta_pct DOUBLE [%]: The same in percent.
+--   count_delta_ns BIGINT [ns]: What of the change is other numbers of launches: their difference × the mean before; all of it where one side has none.
+--   mean_delta_ns BIGINT [ns]: The rest: launches after × the change of the mean.
 --   mean_before_ns DOUBLE [ns]: Mean duration before.
 --   mean_after_ns DOUBLE [ns]: Mean duration after.
 --   mean_delta_pct DOUBLE [%]: Change of the mean.
@@ -80,6 +82,11 @@ SELECT
     total_after_ns,
     total_after_ns - total_before_ns AS delta_ns,
     100::DOUBLE * (total_after_ns - total_before_ns) / nullif(total_before_ns, 0) AS delta_pct,
+    CASE
+        WHEN matched_by LIKE 'only%' THEN total_after_ns - total_before_ns
+        ELSE round((n_after - n_before) * mean_before_ns)::BIGINT
+    END AS count_delta_ns,
+    total_after_ns - total_before_ns - count_delta_ns AS mean_delta_ns,
     mean_before_ns,
     mean_after_ns,
     100 * (ratio - 1) AS mean_delta_pct,

@@ -9,7 +9,7 @@ SELECT
     max(h.longest_ns)::DOUBLE AS longest_ns,
     any_value(p.line) AS line,
     any_value(p.module) AS module,
-    any_value(p.op) AS op,
+    CASE WHEN $cause <> 'data loading' THEN any_value(p.op) END AS op,
     CASE WHEN $cause <> 'data loading' THEN any_value(p.call) END AS call
 FROM held AS h
 CROSS JOIN _main_place('held') AS p

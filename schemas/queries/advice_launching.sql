@@ -12,10 +12,6 @@ started AS (
     SELECT coalesce(sum(wall_ns), 0) AS latency_ns
     FROM found_places
     WHERE cause = 'launch latency' AND $kind <> 'long' AND coalesce(is_graph, false) = ($kind = 'graph')
-),
-
-ran AS (
-    SELECT median(duration_ns) AS median_kernel_ns FROM kernels WHERE trace = $trace AND timing = 'timeline'
 )
 
 SELECT
@@ -31,6 +27,6 @@ SELECT
     arg_max(w.short_name, (w.longest_ns, w.short_name)) AS kernel
 FROM waits AS w
 CROSS JOIN _main_place('waits') AS p
-CROSS JOIN ran AS r
+CROSS JOIN found_typical AS r
 CROSS JOIN started AS s
 HAVING share_pct >= 3 AND sum(w.n) BETWEEN $least AND $most;

@@ -156,6 +156,7 @@ FIRST = {
     "found_fusion": "report_fusion",
     "found_wall": "report_wall",
     "found_places": "report_places",
+    "found_typical": "report_typical",
 }
 """Statements whose rows others read."""
 

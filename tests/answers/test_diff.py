@@ -23,6 +23,19 @@ def totals(database: Database) -> dict[str, int]:
     return {row["trace"]: row["ns"] for row in rows}
 
 
+def test_a_change_is_of_counts_and_of_means(compared: Database) -> None:
+    rows = compared.diff("base", "slower").table.to_pylist()
+    for row in rows:
+        assert row["count_delta_ns"] + row["mean_delta_ns"] == row["delta_ns"]
+        assert row["count_delta_ns"] == 0 or row["n_before"] != row["n_after"]
+    fewer = compared.sql(
+        "WITH s AS (FROM all_launches WHERE trace = 'base' OR (trace = 'slower' AND launch_index % 2 = 0)) "
+        "FROM diff('base', 'slower', 's') ORDER BY abs(delta_ns) DESC LIMIT 1"
+    ).rows()
+    assert fewer[0]["count_delta_ns"] < 0
+    assert fewer[0]["count_delta_ns"] + fewer[0]["mean_delta_ns"] == fewer[0]["delta_ns"]
+
+
 def test_a_trace_does_not_differ_from_itself(compared: Database) -> None:
     found = compared.diff("base", "base")
     assert set(found.by_verdict) == {"unchanged"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 from pathlib import Path
@@ -58,9 +59,15 @@ def known(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Database:
     return kerneldb.open(made_once(tmp_path_factory, "known.duckdb", make))
 
 
-def verdict(database: Database, trace: str) -> Verdict:
-    (found,) = why.verdicts(database, [trace])
+@functools.cache
+def _verdict(path: Path, trace: str) -> Verdict:
+    (found,) = why.verdicts(kerneldb.open(path), [trace])
     return found
+
+
+def verdict(database: Database, trace: str) -> Verdict:
+    """The verdict on a trace, asked once."""
+    return _verdict(database.path, trace)
 
 
 def pieces(database: Database) -> list[dict[str, Any]]:
