@@ -229,6 +229,8 @@ TEXT_VALUES: Final[dict[str, tuple[str | None, ...]]] = {
     "kv_cache_dtype": ("auto", "fp8"),
     "activation": ("silu", "gelu"),
 }
+OPERATOR_TEXTS: Final[dict[str, tuple[str | None, ...]]] = {"linalg_qr": ("reduced", "complete", "r")}
+"""Values of an operator whose argument has the name of another operator's."""
 FREE: Final = frozenset({"assert_msg", "msg", "message", "label", "name"})
 PADDING: Final = {"reflection_pad": "reflect", "replication_pad": "replicate"}
 PARENTS: Final = {"floor_divide": "floor", "scatter_add": "sum", "scatter_mean": "mean", **PADDING}
@@ -238,7 +240,8 @@ LETTERS: Final = string.ascii_lowercase
 
 def texts(parameter: Parameter, spec: CallSpec) -> tuple[str | None, ...]:
     """The values to try for a text argument, best first. Raises UnresolvedCallError (TEXT) where any would do."""
-    values: list[Any] = list(equations(spec) if parameter.name == "equation" else TEXT_VALUES.get(parameter.name, ()))
+    usual = OPERATOR_TEXTS.get(recorded.short_name(spec.call.op)) or TEXT_VALUES.get(parameter.name, ())
+    values: list[Any] = list(equations(spec) if parameter.name == "equation" else usual)
     for likely in [*([parameter.default] if parameter.has_default else []), *_hints(spec)]:
         if likely in values:
             values = [likely, *(value for value in values if value != likely)]

@@ -132,6 +132,13 @@ def _classes(known: Known) -> int:
     return (known.first("self", "input") or (1,))[:2][-1]
 
 
+def _bag_starts(known: Known) -> Fill:
+    """Where the bags of an embedding bag begin: all equally long, as far as the sum of their lengths tells."""
+    count, bags = known.count("indices"), max(known.count("offsets"), 1)
+    last = count if known.text("include_last_offset") == "True" else count * (bags - 1) / bags
+    return Fill("cumulative", 0, last)
+
+
 def _group_ends(known: Known) -> Fill:
     """Ends of the groups of a grouped GEMM: from its own GEMMs where it makes some (CPU), else even groups.
 
@@ -210,7 +217,7 @@ OPERATOR_RULES: Final[dict[str, dict[str, Rule]]] = {
         "nll_loss2d_backward", "cross_entropy_loss", "multi_margin_loss"), {
         "target": below(_classes), "total_weight": TRUE}),
     **_each((
-        "log", "log_", "log2", "log10", "log1p", "sqrt", "sqrt_", "rsqrt", "rsqrt_", "multinomial", "bernoulli",
+        "log", "log_", "log2", "log10", "log1p", "sqrt", "sqrt_", "rsqrt", "rsqrt_", "multinomial",
         "logit", "_foreach_sqrt", "_foreach_sqrt_", "_foreach_log", "_foreach_rsqrt", "binary_cross_entropy",
         "binary_cross_entropy_backward"), {"self": POSITIVE, "target": POSITIVE}),
     **_each((
@@ -230,7 +237,8 @@ OPERATOR_RULES: Final[dict[str, dict[str, Rule]]] = {
         "indices": below(lambda known: known.value("num_weights", 1))}),
     **_each(("_grouped_mm", "_scaled_grouped_mm"), {"offs": _group_ends}),
     **_each(("_embedding_bag", "embedding_bag", "_embedding_bag_forward_only"), {
-        "indices": GROUPED, "offsets": lambda known: Fill("range", 0, known.count("indices"))}),
+        "indices": GROUPED, "offsets": _bag_starts}),
+    **_each(("bernoulli", "bernoulli_"), {"self": POSITIVE, "p": POSITIVE}),
     **_each(("max_pool2d_with_indices_backward", "adaptive_max_pool2d_backward", "max_unpool2d"), {
         "indices": below(lambda known: known.size("self", -1) * known.size("self", -2))}),
     **_each(("ctc_loss", "_ctc_loss"), {
