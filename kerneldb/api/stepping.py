@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import itertools
 import json
 from collections import Counter, defaultdict
@@ -16,7 +17,7 @@ from kerneldb.replay import routes
 from kerneldb.replay.plan.work import Work
 from kerneldb.replay.steps import memory as memories
 from kerneldb.replay.steps.plan import Builder, Unit, owners
-from kerneldb.replay.wire.plan import Plan, PlannedKernel
+from kerneldb.replay.wire.plan import OpCall, Plan, PlannedKernel
 from kerneldb.replay.wire.results import Grade
 from kerneldb.replay.wire.steps import Step
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from kerneldb.api.planning import Planned, Request
     from kerneldb.api.queries import Connection, Row
     from kerneldb.replay.steps.memory import Memory
+    from kerneldb.replay.wire.plan import CallSpec
     from kerneldb.replay.wire.step_results import StepKernel, StepResult
     from kerneldb.warehouse import Warehouse
 
@@ -46,15 +48,21 @@ NO_STEPS: Final = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Call:
-    """A call of an iteration as it is read: its operator, and its launches in order."""
+    """A call of an iteration as it is read: its operator, when its first launch was called, and its launches in order.
+
+    `alias` tells calls apart whose launches do not: those of a graph.
+    """
 
     op_id: int | None
+    called_ns: int
     launches: tuple[Row, ...]
+    alias: str = ""
 
     @property
     def key(self) -> str:
         """What makes it the same call as another one: the signatures of its launches in order."""
-        return " ".join(one["signature_id"] for one in self.launches)
+        signatures = " ".join(one["signature_id"] for one in self.launches)
+        return f"{signatures} as {self.alias}" if self.alias else signatures
 
 
 def plan_steps(warehouse: Warehouse, request: Request) -> Planned:
@@ -107,13 +115,22 @@ def _chosen(found: Sequence[Row], wanted: str | None) -> Iterator[tuple[Row, Row
 
 
 class _Reader:
-    """Reads an iteration of a trace."""
+    """Reads an iteration of a trace; all of it, or the selected launches. `source` has its calls: mostly itself."""
 
-    def __init__(self, con: Connection, recorded: Recorded, row: Row, other: Row | None, phase: str | None) -> None:
+    def __init__(
+        self,
+        con: Connection,
+        recorded: Recorded,
+        row: Row,
+        other: Row | None,
+        phase: str | None,
+        *,
+        whole: bool = False,
+    ) -> None:
         self._con = con
-        self._phase = phase
         self._recorded = recorded
         self._row = row
+        self._asked = {"phase": phase, "whole": whole}
         self._launches = self._listed(row)
         self._again = [] if other is None else self._listed(other)
         if not self._launches:
@@ -123,14 +140,16 @@ class _Reader:
         self._ops = [_op(one) for one in rows(con, "step_ops", self._window)]
         self._parents = {op.op_id: op.parent for op in self._ops}
         self._names = {op.op_id: op.name for op in self._ops}
-        self._calls = self._grouped()
+        self._source, self.calls = self, self._grouped()
+        if not whole and all(one["launch_status"] == "graph" for one in self._launches):
+            self._borrow()
 
     def _range(self, row: Row) -> dict[str, Any]:
         where = {name: row[name] for name in ("trace_id", "device")}
         return {**where, "first": row["first_launch_index"], "last": row["last_launch_index"]}
 
     def _listed(self, row: Row) -> list[Row]:
-        return rows(self._con, "step_launches", {**self._range(row), "phase": self._phase})
+        return rows(self._con, "step_launches", {**self._range(row), **self._asked})
 
     def _grouped(self) -> list[Call]:
         """The calls in the order of their first launch."""
@@ -141,25 +160,48 @@ class _Reader:
         for number, one in enumerate(self._launches):
             op = outer.get(one["op_id"]) if one["launch_status"] == LINKED else None
             groups[("op", op) if op is not None else ("launch", number)].append(one)
-        return [Call(key[1] if key[0] == "op" else None, tuple(group)) for key, group in groups.items()]
+        return [
+            Call(key[1] if key[0] == "op" else None, group[0]["called_ns"], tuple(group))
+            for key, group in groups.items()
+        ]
+
+    def _borrow(self) -> None:
+        """Take the calls of an eager iteration of the same run that launched the same kernels in the same order."""
+        donors = rows(self._con, "step_donors", {"trace_id": self._row["trace_id"]})
+        own = sorted(self._launches, key=lambda one: one["start_ns"])
+        best, found = 0, None
+        for donor, _ in _chosen(donors, None):
+            reader = _Reader(self._con, self._recorded, donor, None, None, whole=True)
+            calls = borrowed(own, reader.calls)
+            time = sum(one["duration_ns"] for call in calls if call.op_id is not None for one in call.launches)
+            if time > best:
+                best, found = time, (reader, calls)
+        if found is not None:
+            self._source, self.calls = found
 
     def works(self) -> Iterator[Work]:
         """A work per distinct call of the iteration."""
         groups: dict[str, list[Call]] = defaultdict(list)
-        for call in self._calls:
+        for call in self.calls:
             groups[call.key].append(call)
         for key, calls in groups.items():
             first, kernels = calls[0], tuple(_kernels(calls))
-            spec = None if first.op_id is None else self._recorded.spec(self._row["trace_id"], first.op_id)
+            spec = None if first.op_id is None else self._source.spec(first.op_id)
             category = next((one["category"] for one in first.launches if one["kind"] == "kernel"), "MEMCPY")
             yield Work(content_id("p1", key), kernels, category, spec)
 
+    def spec(self, op_id: int) -> CallSpec:
+        """The call of an operator, with the lists that the profiler drops as the Execution Trace has them."""
+        found = self._recorded.spec(self._row["trace_id"], op_id)
+        op = next(one for one in self._ops if one.op_id == op_id)
+        return dataclasses.replace(found, call=completed(found.call, op.inputs))
+
     def step(self, known: set[str]) -> Step:
         """The step, of calls that some route replays."""
-        memory, method = self._memory()
-        units = [_unit(call) for call in self._calls]
+        memory, method = self._source._memory()
+        units = [_unit(call) for call in self.calls]
         parts = Builder(memory, units).parts()
-        lost = [call for call, unit in zip(self._calls, units, strict=True) if unit.item not in known]
+        lost = [call for call, unit in zip(self.calls, units, strict=True) if unit.item not in known]
         row = self._row
         again = Counter[str]()
         for one in self._again:
@@ -180,6 +222,7 @@ class _Reader:
             busy_ns=_busy(self._launches),
             again_ns=tuple(sorted(again.items())),
             again_span_ns=_span(self._again) if self._again else None,
+            calls_from=None if self._source is self else self._source._row["trace"],
             unplanned=sum(len(call.launches) for call in lost),
             unplanned_ns=sum(one["duration_ns"] for call in lost for one in call.launches),
         )
@@ -214,9 +257,54 @@ def _kernels(calls: Sequence[Call]) -> Iterator[PlannedKernel]:
 
 
 def _unit(call: Call) -> Unit:
-    first = call.launches[0]
     durations = tuple(one["duration_ns"] for one in call.launches)
-    return Unit(content_id("p1", call.key), call.op_id, first["called_ns"], first["stream"] or 0, durations)
+    stream = call.launches[0]["stream"] or 0
+    return Unit(content_id("p1", call.key), call.op_id, call.called_ns, stream, durations)
+
+
+def borrowed(launches: Sequence[Row], calls: Sequence[Call]) -> list[Call]:
+    """Launches of a graph, in order, as calls of an eager iteration with the same kernels; those without one alone."""
+    flat = [(call, one) for call in calls for one in call.launches]
+    matcher = difflib.SequenceMatcher(None, [_kind(one) for _, one in flat], list(map(_kind, launches)), autojunk=False)
+    partners: dict[int, list[Row]] = defaultdict(list)
+    made, taken, last_ns = list[Call](), set[int](), 0
+    named = {id(call): call for call in calls}
+    moments: dict[int, int] = {}
+    for first, second, count in matcher.get_matching_blocks():
+        for offset in range(count):
+            call = flat[first + offset][0]
+            partners[id(call)].append(launches[second + offset])
+            taken.add(second + offset)
+            moments[second + offset] = call.called_ns
+    for number, one in enumerate(launches):
+        last_ns = moments.get(number, last_ns)
+        if number not in taken:
+            made.append(Call(None, last_ns + 1, (one,)))
+    whole = [(named[key], some) for key, some in partners.items()]
+    made += [Call(call.op_id, call.called_ns, tuple(some), call.key) for call, some in whole]
+    return sorted(made, key=lambda call: call.called_ns)
+
+
+def _kind(one: Row) -> tuple[Any, ...]:
+    return tuple(one[name] for name in ("kind", "name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"))
+
+
+def completed(call: OpCall, inputs: Sequence[Sequence[memories.View | None]]) -> OpCall:
+    """A call with dims and strides of the tensor lists that the profiler left out: of more than 30 entries."""
+    if not call.input_dtypes or '"TensorList"' not in call.input_dtypes:
+        return call
+    kinds, dims, strides = (
+        json.loads(text or "[]") for text in (call.input_dtypes, call.input_dims, call.input_strides)
+    )
+    if len(dims) != len(kinds):
+        return call
+    strides = strides if len(strides) == len(kinds) else [[] for _ in kinds]
+    for place, (kind, views) in enumerate(zip(kinds, inputs, strict=False)):
+        known = [one for one in views if one is not None]
+        if kind == "TensorList" and not dims[place] and known:
+            dims[place] = [list(one.dims) for one in known]
+            strides[place] = [list(one.strides) for one in known]
+    return dataclasses.replace(call, input_dims=json.dumps(dims), input_strides=json.dumps(strides))
 
 
 def _span(launches: Sequence[Row]) -> int:
@@ -261,7 +349,9 @@ def planned_rows(plan: Plan) -> Iterator[Row]:
         }
 
 
-OF_STEP: Final = ("iteration", "phase", "recorded_as", "method", "unplanned", "unplanned_ns", "again_span_ns")
+OF_STEP: Final = (
+    "iteration", "phase", "calls_from", "recorded_as", "method", "unplanned", "unplanned_ns", "again_span_ns"
+)  # fmt: skip
 OF_KERNEL: Final = ("ordinal", "signature_id", "launches", "filled", "reason", "recorded_ns", "close_ns")
 OF_RESULT: Final = (
     "mode", "calls", "rebuilt", "apart", "filled", "substituted", "segments", "memory_bytes", "reason"
@@ -273,9 +363,12 @@ def step_rows(
 ) -> dict[str, list[Row]]:
     """Rows of `step_replays` and `step_kernels`; results of other steps are left out."""
     known = [(steps[one.step], one) for one in results if one.step in steps]
+    varying = {step.id: _varying(step, one) for step, one in known}
     return {
         "step_replays": [_replay_row(run_id, step, one, no_energy) for step, one in known],
-        "step_kernels": [_kernel_row(run_id, step, one, kernel) for step, one in known for kernel in one.kernels],
+        "step_kernels": [
+            _kernel_row(run_id, step, one, kernel, varying[step.id]) for step, one in known for kernel in one.kernels
+        ],
     }
 
 
@@ -299,7 +392,15 @@ def _replay_row(run_id: str, step: Step, result: StepResult, no_energy: str | No
     }
 
 
-def _kernel_row(run_id: str, step: Step, result: StepResult, kernel: StepKernel) -> Row:
+def _varying(step: Step, result: StepResult) -> set[str]:
+    """The signatures whose time in another recorded iteration is as far off as would be a disagreement."""
+    again, recorded = dict(step.again_ns), Counter[str]()
+    for kernel in result.kernels:
+        recorded[kernel.signature_id] += kernel.recorded_ns
+    return {one for one, ns in recorded.items() if one in again and abs(again[one] - ns) > TOLERANCE * ns}
+
+
+def _kernel_row(run_id: str, step: Step, result: StepResult, kernel: StepKernel, varying: set[str]) -> Row:
     time, again = kernel.time, dict(step.again_ns).get(kernel.signature_id)
     ends = {"": "median_ns", "_low": "low_ns", "_high": "high_ns"}
     recorded = kernel.recorded_ns or None
@@ -313,7 +414,7 @@ def _kernel_row(run_id: str, step: Step, result: StepResult, kernel: StepKernel)
         "low_ns": time and time.low_ns,
         "high_ns": time and time.high_ns,
         "disagrees": _disagrees(kernel),
-        "cause": _cause(step, kernel, again) if time is None or _disagrees(kernel) else None,
+        "cause": _cause(step, kernel, varying) if time is None or _disagrees(kernel) else None,
         "run_id": run_id,
         "step_id": step.id,
         "mode": result.mode,
@@ -327,14 +428,14 @@ def _disagrees(kernel: StepKernel) -> bool:
     return same and off > max(TOLERANCE * kernel.recorded_ns, TOLERANCE_NS * kernel.launches)
 
 
-def _cause(step: Step, kernel: StepKernel, again: int | None) -> str:
+def _cause(step: Step, kernel: StepKernel, varying: set[str]) -> str:
     """Why a kernel has no time, or another one than was recorded, as far as that is known."""
     if kernel.time is None:
         return kernel.reason or "some of its launches did not come out"
-    if again is not None and abs(again - kernel.recorded_ns) > TOLERANCE * kernel.recorded_ns:
+    if kernel.signature_id in varying:
         return "the recorded iterations differ as much"
-    if step.method == "inferred from dims":
-        return "values, or the memory that its inputs were in, which is inferred"
+    if step.calls_from is not None:
+        return f"the graph may have made another call than {step.calls_from}, such as one with a mask"
     return "values of its inputs, or the state of the device"
 
 

@@ -114,10 +114,8 @@ def replay(
     launch elsewhere in the database; failing that, calls are proposed from name, grid, duration and order, and tried.
     Their results are labelled inherited and inferred (dims_source), and summed apart.
 
-    With --in-context, a recorded iteration runs as a whole: its calls in order, on memory that is allocated, shared and
-    freed as in the recording (Execution Trace and memory events of `kerneldb record`), call by
-    call and as CUDA graphs. Each kernel is timed in its place, and the step without a profiler; a call that cannot run
-    is stood in for by a wait, and counts as an error. step_kernels has replayed over recorded time (agreement).
+    With --in-context a recorded iteration runs whole, on memory allocated, shared and freed as recorded, by itself and
+    as CUDA graphs; each kernel is timed in its place (step_kernels), the step without a profiler (step_replays).
 
     Prints the plan with --dry-run, else what came of it: shares of launches and of time that came out L0, the recorded
     time of what has a prediction (compared), the predicted time, its error, the energy, and the share of time that has
@@ -132,17 +130,21 @@ def replay(
       kerneldb top --where "energy_mj > 5"
       kerneldb query "SELECT name, reason FROM kernels JOIN replays USING (signature_id) WHERE replay_grade = 'L4'"
     """
+    database = _opened(options)
+    if read_journal is not None:
+        _read(database, write_plan, read_journal, output)
+    elif dry_run or candidates or write_plan is not None:
+        _plan(database, request, write_plan, output, only_candidates=candidates)
+    else:
+        _run(database, None if resume else request, options, output, gpus=gpus, ray=ray)
+
+
+def _opened(options: Options) -> Database:
     from kerneldb.replay.processes import import_all
 
     database = open_database()
     import_all(options.modules)
-    if read_journal is not None:
-        _read(database, write_plan, read_journal, output)
-        return
-    if dry_run or candidates or write_plan is not None:
-        _plan(database, request, write_plan, output, only_candidates=candidates)
-    else:
-        _run(database, None if resume else request, options, output, gpus=gpus, ray=ray)
+    return database
 
 
 def _config(path: Path) -> dict[str, Any]:

@@ -60,6 +60,19 @@ class Clock:
             torch.cuda._sleep(max(1, int(nanoseconds * self._cycles_per_ns)))
 
 
+Fills = tuple[Any, Any, int, TensorSpec | None]
+
+
+@dataclasses.dataclass(slots=True)
+class Program:
+    """A call ready to be made: `fills` says where (a list or mapping, a key of it) which tensor of the step goes."""
+
+    function: Any
+    args: list[Any]
+    kwargs: dict[str, Any]
+    fills: list[Fills]
+
+
 @dataclasses.dataclass(slots=True)
 class Prepared:
     """How a call of the step is made now.
@@ -72,6 +85,7 @@ class Prepared:
     settings: Settings = contextlib.nullcontext
     apart: Call | None = None
     own: dict[tuple[int, int], Any] = dataclasses.field(default_factory=dict)
+    program: Program | None = None
 
 
 class Player:
@@ -88,6 +102,7 @@ class Player:
         self.notes: Counter[str] = Counter()
         self.prepared: list[Prepared] = []
         self.result: Any = None
+        self.keeps_result = False
         self._clock = Clock(device)
         self._options: dict[str, list[tuple[ResolvedCall, Settings]]] = {}
         self._aparts: dict[str, Call] = {}
@@ -186,10 +201,48 @@ class Player:
                 self._clock.wait(sum(call.recorded_ns))
             self._stand_in(call)
             return
-        args, kwargs = self.arguments(call, how)
-        with how.settings():
-            self.result = how.resolved.overload.function(*args, **kwargs)
-        self._bind(call, self.result)
+        if how.program is None:
+            how.program = self._program(call, how)
+        program, live = how.program, self._live
+        for target, key, slot, spec in program.fills:
+            tensor = live.get(slot)
+            target[key] = self.view(slot, spec) if tensor is None else tensor
+        if how.settings is contextlib.nullcontext:
+            result = program.function(*program.args, **program.kwargs)
+        else:
+            with how.settings():
+                result = program.function(*program.args, **program.kwargs)
+        for target, key, _, _ in program.fills:
+            target[key] = None  # what is freed next must not be held here
+        self._bind(call, result)
+        self.result = result if self.keeps_result else None
+
+    def _program(self, call: StepCall, how: Prepared) -> Program:
+        """A call with the places of what changes from run to run."""
+        assert how.resolved is not None  # noqa: S101 (callers look before)
+        fills: list[Fills] = []
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        pairs = zip(how.resolved.overload.parameters, how.resolved.values, strict=False)
+        for index, (parameter, value) in enumerate(pairs):
+            slots = call.inputs[index] if index < len(call.inputs) else ()
+            target: Any = kwargs if parameter.keyword else args
+            key = parameter.name if parameter.keyword else len(args)
+            if parameter.keyword:
+                kwargs[parameter.name] = None
+            else:
+                args.append(None)
+            changing = [entry for entry, slot in enumerate(slots) if slot != UNKNOWN and (index, entry) not in how.own]
+            if isinstance(value, TensorSpec) and len(slots) == 1 and changing:
+                fills.append((target, key, slots[0], value))
+                continue
+            target[key] = found = self._value(how, index, value, slots)
+            if isinstance(value, list) and isinstance(found, list):
+                same = len(value) == len(slots)
+                for entry in changing if len(found) == len(slots) else ():
+                    spec = value[entry] if same and isinstance(value[entry], TensorSpec) else None
+                    fills.append((found, entry, slots[entry], spec))
+        return Program(how.resolved.overload.function, args, kwargs, fills)
 
     def arguments(self, call: StepCall, how: Prepared) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of a call: tensors of the step, made ones where those are not known, and plain values."""
@@ -248,6 +301,7 @@ class Player:
         spec = TensorSpec(tensor.dims, tensor.strides, name, fill)
         where = "cpu" if self.step.storages[tensor.storage].host else self.device
         how.own[key] = make(spec, where, self._generators["cpu" if where == "cpu" else self.device])
+        how.program = None
         self.notes[f"{how.resolved.overload.name if how.resolved else ''}: {why}"] += 1
 
     # Memory.
@@ -286,7 +340,7 @@ class Player:
 
         self._allocate(storage)
         self._kept.add(storage)
-        if not self.step.storages[storage].given:
+        if not self.step.storages[storage].given and self.step.storages[storage].bytes:
             self.notes["tensors that no call of the step made"] += 1
         dtype = self._dtypes[place]
         held = self._storages[storage]

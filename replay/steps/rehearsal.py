@@ -35,12 +35,15 @@ def rehearse(player: Player, told: Callable[[str], object], check: Callable[[], 
     import torch
 
     player.begin()
+    player.keeps_result = True
     with torch.no_grad():
         for place, call in enumerate(player.step.calls):
             player.before(call)
             told(call.item)
             _make(player, place, check)
+            player.result = None
             player.after(call)
+    player.keeps_result = False
 
 
 def _make(player: Player, place: int, check: Callable[[], object]) -> None:

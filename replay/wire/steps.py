@@ -75,6 +75,7 @@ class Step:
 
     `span_ns` is from its first kernel to its last, `busy_ns` the time in which any ran; `again_ns` the kernel time of
     each signature in another recorded iteration, of the same trace. `unplanned_ns` is of kernels without a call.
+    The calls of a step that was recorded as a CUDA graph are `calls_from` another trace, which ran the same kernels.
     """
 
     id: str
@@ -91,6 +92,7 @@ class Step:
     busy_ns: Size = 0
     again_ns: tuple[tuple[str, int], ...] = ()
     again_span_ns: Size | None = None
+    calls_from: str | None = None
     unplanned: Size = 0
     unplanned_ns: Size = 0
 

@@ -14,6 +14,7 @@ CREATE TABLE step_replays (
     phase VARCHAR,
     recorded_as VARCHAR,
     method VARCHAR,
+    calls_from VARCHAR,
     calls INTEGER,
     rebuilt INTEGER,
     apart INTEGER,

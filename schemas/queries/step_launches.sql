@@ -29,7 +29,7 @@ WHERE
     l.trace_id = $trace_id
     AND l.device IS NOT DISTINCT FROM $device
     AND l.launch_index BETWEEN $first AND $last
-    AND l.launch_index IN (SELECT c.launch_index FROM selection AS c WHERE c.trace_id = $trace_id)
+    AND ($whole OR l.launch_index IN (SELECT c.launch_index FROM selection AS c WHERE c.trace_id = $trace_id))
     AND ($phase IS NULL OR l.phase = $phase)
     AND l.duration_ns IS NOT NULL
 ORDER BY called_ns, l.launch_index;

@@ -1,6 +1,6 @@
 -- What replayed steps say together: how many calls were rebuilt, sums of kernels against the recording, and the step as a whole.
--- Errors are shares of the recorded time: `error_pct` of those kernels whose time agrees, `total_error_pct` of all (one without a time counts as
--- none), `abs_error_pct` the sum of absolute errors by signature. `again_error_pct` and `again_abs_pct` are the same of another recorded iteration.
+-- Errors are shares of the recorded time: `error_pct` of those kernels whose time agrees, `total_error_pct` of all (one without a time, or without
+-- a call, counts as none), `abs_error_pct` the sum of absolute errors by signature. `again_error_pct` and `again_abs_pct` are the same of another recorded iteration.
 WITH signed AS (
     SELECT
         run_id,
@@ -27,16 +27,17 @@ sums AS (
         step_id,
         mode,
         sum(launches)::BIGINT AS launches,
-        sum(recorded_ns)::BIGINT AS recorded_ns,
-        sum(replay_ns)::BIGINT AS replayed_ns,
-        100 * coalesce(sum(l0_ns), 0) / sum(recorded_ns) AS l0_time_pct,
-        100 * (sum(agreeing_ns) / nullif(sum(agreed_ns), 0) - 1) AS error_pct,
-        100 * (sum(replay_ns) / sum(recorded_ns) - 1) AS total_error_pct,
-        100 * sum(abs(replay_ns - recorded_ns)) / sum(recorded_ns) AS abs_error_pct,
-        100 * sum(close_ns) / sum(recorded_ns) AS within_10_pct,
-        100 * coalesce(sum(disagreeing_ns), 0) / sum(recorded_ns) AS disagrees_pct,
-        100 * sum(again_ns - recorded_ns) / nullif(sum(recorded_ns) FILTER (again_ns IS NOT NULL), 0) AS again_error_pct,
-        100 * sum(abs(again_ns - recorded_ns)) / nullif(sum(recorded_ns) FILTER (again_ns IS NOT NULL), 0) AS again_abs_pct
+        sum(recorded_ns) AS recorded_ns,
+        sum(replay_ns) AS replay_ns,
+        sum(l0_ns) AS l0_ns,
+        sum(agreeing_ns) AS agreeing_ns,
+        sum(agreed_ns) AS agreed_ns,
+        sum(abs(replay_ns - recorded_ns)) AS off_ns,
+        sum(close_ns) AS close_ns,
+        sum(disagreeing_ns) AS disagreeing_ns,
+        sum(again_ns - recorded_ns) AS again_error_ns,
+        sum(abs(again_ns - recorded_ns)) AS again_off_ns,
+        sum(recorded_ns) FILTER (again_ns IS NOT NULL) AS repeated_ns
     FROM signed
     GROUP BY run_id, step_id, mode
 )
@@ -46,20 +47,21 @@ SELECT
     r.iteration,
     r.mode,
     r.method,
+    r.calls_from,
     r.calls,
     r.filled,
+    s.launches + r.unplanned AS launches,
     r.unplanned,
-    s.launches,
-    s.recorded_ns,
-    s.replayed_ns,
-    s.l0_time_pct,
-    s.error_pct,
-    s.total_error_pct,
-    s.abs_error_pct,
-    s.within_10_pct,
-    s.disagrees_pct,
-    s.again_error_pct,
-    s.again_abs_pct,
+    (s.recorded_ns + r.unplanned_ns)::BIGINT AS recorded_ns,
+    s.replay_ns::BIGINT AS replayed_ns,
+    100 * coalesce(s.l0_ns, 0) / (s.recorded_ns + r.unplanned_ns) AS l0_time_pct,
+    100 * (s.agreeing_ns / nullif(s.agreed_ns, 0) - 1) AS error_pct,
+    100 * (s.replay_ns / (s.recorded_ns + r.unplanned_ns) - 1) AS total_error_pct,
+    100 * (s.off_ns + r.unplanned_ns) / (s.recorded_ns + r.unplanned_ns) AS abs_error_pct,
+    100 * s.close_ns / (s.recorded_ns + r.unplanned_ns) AS within_10_pct,
+    100 * coalesce(s.disagreeing_ns, 0) / (s.recorded_ns + r.unplanned_ns) AS disagrees_pct,
+    100 * s.again_error_ns / nullif(s.repeated_ns, 0) AS again_error_pct,
+    100 * s.again_off_ns / nullif(s.repeated_ns, 0) AS again_abs_pct,
     r.recorded_span_ns,
     r.wall_ns::BIGINT AS wall_ns,
     r.energy_mj,

@@ -8,6 +8,7 @@ CREATE TABLE step_replays (
     phase VARCHAR,  -- Its phase.
     recorded_as VARCHAR,  -- How it was recorded: eager, or cuda_graph.
     method VARCHAR,  -- Where the identity of memory comes from: execution trace (and memory events), or inferred from dims.
+    calls_from VARCHAR,  -- Trace that its calls are from, where it was recorded as a CUDA graph and has none.
     calls INTEGER,  -- Calls of the step.
     rebuilt INTEGER,  -- Calls that ran on the memory of the step.
     apart INTEGER,  -- Calls that ran on inputs of their own.

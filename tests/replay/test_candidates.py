@@ -56,6 +56,11 @@ def test_texts_are_enumerated() -> None:
     assert built[1].notes == ("string=tanh",)
 
 
+def test_a_decomposition_has_modes_of_its_own() -> None:
+    built = list(candidates(spec("aten::linalg_qr", A, ABSENT), "cpu", hidden=False))
+    assert [one.args[1] for one in built] == ["reduced", "complete", "r"]
+
+
 def test_parent_settles_a_text() -> None:
     around = op_call("aten::floor_divide", A, A)
     assert first(spec("aten::div", A, A, ABSENT, parent=around)).kwargs["rounding_mode"] == "floor"

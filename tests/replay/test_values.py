@@ -78,6 +78,17 @@ def test_floats_by_meaning(op: str, name: str, fill: values.Fill) -> None:
     assert fill_for(Known(op, {}), name, "float32") == (fill, None)
 
 
+def test_bags_are_equally_long() -> None:
+    named = {"indices": tensor(1000, kind="long int"), "offsets": tensor(10, kind="long int")}
+    assert fill_for(Known("_embedding_bag", named), "offsets", "int64")[0] == values.Fill("cumulative", 0, 900)
+    ended = {**named, "include_last_offset": scalar("True")}
+    assert fill_for(Known("_embedding_bag", ended), "offsets", "int64")[0] == values.Fill("cumulative", 0, 1000)
+
+
+def test_probabilities_are_between_0_and_1() -> None:
+    assert fill_for(Known("bernoulli_", {}), "p", "float32")[0] == values.POSITIVE
+
+
 def test_integer_divisors_are_positive() -> None:
     fill, _ = fill_for(Known("div", {}), "other", "int64")
     assert fill.low >= 1

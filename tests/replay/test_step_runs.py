@@ -1,0 +1,188 @@
+"""Steps that are run: on the memory of the step, with values that fit, and what is stored of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from kerneldb.api import stepping
+from kerneldb.replay.options import Options
+from kerneldb.replay.wire.messages import Begin, StepDone
+from kerneldb.replay.wire.plan import CallSpec, Item, OpCall, PlannedKernel
+from kerneldb.replay.wire.results import Grade, Spread
+from kerneldb.replay.wire.step_results import StepKernel, StepResult
+from kerneldb.replay.wire.steps import Step, StepCall, Storage, Tensor
+
+torch = pytest.importorskip("torch", reason="torch is not installed (pip install torch==2.13.0)")
+from kerneldb.replay.steps.graphs import aligned  # noqa: E402 (torch is needed)
+from kerneldb.replay.steps.player import Player  # noqa: E402
+from kerneldb.replay.steps.rehearsal import rehearse  # noqa: E402
+from kerneldb.replay.wire.results import Activity  # noqa: E402
+from kerneldb.replay.worker.steps import StepRun  # noqa: E402
+
+
+def item(name: str, op: str, dims: list[Any], types: list[str], scalars: list[str] | None = None) -> Item:
+    texts = [json.dumps(dims), None, json.dumps(types), json.dumps(scalars or [""] * len(types))]
+    kernel = PlannedKernel(0, f"signature of {name}", name)
+    return Item(name, "aten", CallSpec(OpCall(op, *texts)), (kernel,))
+
+
+ITEMS = {
+    one.id: one
+    for one in (
+        item("mm", "aten::mm", [[4, 4], [4, 4]], ["float", "float"]),
+        item("add", "aten::add_", [[4, 4], [4, 4], []], ["float", "float", "Scalar"], ["", "", "1"]),
+        item("find", "aten::nonzero", [[8]], ["bool"]),
+        item("take", "aten::index_select", [[3, 2], [], [5]], ["float", "Scalar", "long int"], ["", "0", ""]),
+        item("none", "aten::no_such_operator", [[4, 4]], ["float"]),
+    )
+}
+SQUARE = ((4, 4), (4, 1))
+
+
+def step(*calls: StepCall) -> Step:
+    """Storages 0 and 1 are given, 2 is made; 3 is a mask, 4 what is found, 5 rows, 6 indices, 7 the rows taken."""
+    sizes = (64, 64, 64, 8, 24, 24, 40, 40)
+    given = {0, 1, 3, 5}
+    tensors = (
+        Tensor(0, *SQUARE), Tensor(1, *SQUARE), Tensor(2, *SQUARE), Tensor(3, (8,), (1,), "bool"),
+        Tensor(4, (3, 1), (1, 3), "long int"), Tensor(5, (3, 2), (2, 1)), Tensor(6, (5,), (1,), "long int"),
+        Tensor(7, (5, 2), (2, 1)), Tensor(2, (4, 4), (1, 4)),
+    )  # fmt: skip
+    storages = tuple(Storage(size, given=place in given) for place, size in enumerate(sizes))
+    return Step("s", "trace", "t1", "execution trace", storages, tensors, calls)
+
+
+def played(made: Step) -> Player:
+    player = Player(made, ITEMS, "cpu")
+    player.prepare()
+    rehearse(player, lambda _: None, lambda: None)
+    return player
+
+
+def test_calls_share_the_memory_of_the_step() -> None:
+    multiplied = StepCall("mm", ((0,), (1,)), (2,), recorded_ns=(5,))
+    added = StepCall("add", ((2,), (1,), ()), (2,), recorded_ns=(5,))
+    player = played(step(multiplied, added))
+    player.run()
+    assert not player.filled
+    assert torch.allclose(player.view(2), player.view(0) @ player.view(1) + player.view(1))
+    assert torch.equal(player.view(8), player.view(2).T)
+    assert player.view(8).untyped_storage().data_ptr() == player.view(2).untyped_storage().data_ptr()
+
+
+def test_what_is_freed_is_gone_and_nothing_holds_it() -> None:
+    player = played(step(StepCall("mm", ((0,), (1,)), (2,), frees=(2,), recorded_ns=(5,))))
+    player.run()
+    assert set(player._storages) == {0, 1}
+    assert all(one.untyped_storage().nbytes() for one in player._live.values())
+    assert player.result is None
+
+
+def test_a_search_finds_as_many_as_were_recorded() -> None:
+    player = played(step(StepCall("find", ((3,),), (4,), recorded_ns=(5,))))
+    player.run()
+    assert tuple(player.view(4).shape) == (3, 1)
+    assert any("as many as" in note for note in player.notes)
+
+
+def test_an_index_out_of_range_is_replaced_before_the_call() -> None:
+    player = Player(step(StepCall("take", ((5,), (), (6,)), (7,), allocates=(6,), recorded_ns=(5,))), ITEMS, "cpu")
+    player.prepare()
+    before = player.before
+
+    def spoiled(call: StepCall) -> None:
+        before(call)
+        player.view(6).fill_(99)
+
+    player.before = spoiled  # type: ignore[method-assign]
+    rehearse(player, lambda _: None, lambda: None)
+    player.run()
+    assert not player.filled
+    assert tuple(player.view(7).shape) == (5, 2)
+    assert any("not in range" in note for note in player.notes)
+
+
+def test_a_call_that_cannot_be_rebuilt_is_stood_in_for_and_counted() -> None:
+    sent: list[Any] = []
+    made = step(
+        StepCall("none", ((0,),), (2,), recorded_ns=(700,)), StepCall("mm", ((0,), (1,)), (2,), recorded_ns=(5,))
+    )
+    StepRun(made, ITEMS, Options(device="cpu", energy=False, runs=1), sent.append).run()
+    result = next(one.result for one in sent if isinstance(one, StepDone))
+    assert (result.mode, result.calls, result.rebuilt, result.filled) == ("eager", 2, 1, 1)
+    lost = next(one for one in result.kernels if one.item == "none")
+    assert (lost.grade, lost.time, lost.filled) == (Grade.L4, None, 1)
+    assert next(one.quantity for one in result.measured if one.value) == "wall_ns"
+    assert Begin("mm", "rehearse") in sent
+
+
+def test_kernels_of_a_graph_are_found_by_their_order() -> None:
+    launched = [[Activity("kernel", "a")], [Activity("kernel", "b"), Activity("kernel", "a")]]
+    came = [Activity("kernel", name, duration_ns=ns) for name, ns in (("a", 1), ("x", 9), ("b", 2), ("a", 3))]
+    found = aligned(launched, came * 2, 2)
+    assert found is not None
+    assert [durations for _, durations in found] == [[[1, 1]], [[2, 2], [3, 3]]]
+    assert aligned(launched, came[:3], 2) is None
+
+
+def row(name: str, index: int, **more: Any) -> dict[str, Any]:
+    shape = dict.fromkeys(("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"), 1)
+    return {
+        "kind": "kernel",
+        "name": name,
+        "signature_id": f"s{name}",
+        "duration_ns": 5,
+        "called_ns": index,
+        **shape,
+        **more,
+    }
+
+
+def test_a_graph_takes_the_calls_of_the_eager_trace() -> None:
+    eager = [stepping.Call(1, 10, (row("a", 10), row("b", 11))), stepping.Call(2, 20, (row("a", 20),))]
+    graph = [row(name, place) for place, name in enumerate(("a", "mask", "b", "a"))]
+    found = stepping.borrowed(graph, eager)
+    assert [(one.op_id, [launch["name"] for launch in one.launches]) for one in found] == [
+        (1, ["a", "b"]), (None, ["mask"]), (2, ["a"])
+    ]  # fmt: skip
+    assert found[0].key != eager[0].key
+
+
+def test_dropped_lists_come_from_the_execution_trace() -> None:
+    from kerneldb.replay.steps.memory import View
+
+    call = OpCall("aten::_foreach_add_", "[[], []]", "[[], []]", '["TensorList", "Scalar"]', '["", "1"]')
+    views = [View(0, 0, (2, 3), (3, 1), "float"), View(1, 0, (4,), (1,), "float")]
+    found = stepping.completed(call, [views, []])
+    assert (found.input_dims, found.input_strides) == ("[[[2, 3], [4]], []]", "[[[3, 1], [1]], []]")
+
+
+def spread(median: float) -> Spread:
+    return Spread(6, median, 0.0, median, median, median, median)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "replayed", "again", "disagrees", "cause"),
+    [
+        (100_000, 101_000, 100_000, False, None),
+        (100_000, 130_000, 100_000, True, "values"),
+        (100_000, 130_000, 140_000, True, "recorded iterations"),
+        (2_000, 2_900, 2_000, False, None),
+    ],
+)
+def test_what_disagrees_is_said_with_its_cause(
+    recorded: int, replayed: float, again: int, disagrees: bool, cause: str | None
+) -> None:
+    made = dataclasses.replace(step(), again_ns=(("x", again),))
+    kernel = StepKernel("x", "mm", 0, 1, Grade.L0, recorded, spread(replayed))
+    rows = stepping.step_rows("r", {"s": made}, [StepResult("s", "eager", 1, kernels=(kernel,))], None)
+    found = rows["step_kernels"][0]
+    assert found["agreement"] == replayed / recorded
+    assert found["disagrees"] is disagrees
+    assert (found["cause"] is None) == (cause is None)
+    assert cause is None or cause in found["cause"]
+    assert stepping.step_rows("r", {}, [StepResult("s", "eager", 1)], None)["step_replays"] == []
