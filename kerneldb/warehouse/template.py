@@ -52,7 +52,7 @@ def ours() -> strangers.Ours:
     """What a database of this version defines, as this DuckDB prints it; from the cache where it was asked before."""
     place = None
     with contextlib.suppress(OSError, RuntimeError, ValueError):
-        place = platformdirs.user_cache_path("kerneldb", ensure_exists=True) / f"{_name()}.json"
+        place = platformdirs.user_cache_path("kerneldb", ensure_exists=True) / f"{_name()}-objects.json"
         return codec.load(strangers.Ours, place.read_text(encoding="ascii"))
     with tempfile.TemporaryDirectory(prefix="kerneldb-") as own:
         made = Path(own, "empty.duckdb")
