@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple, cast
 
 import polars as pl
 
 from kerneldb.ingest.pytorch.events import EXAMPLES
-from kerneldb.ingest.pytorch.narrow import Chunk, CounterEvent, Row, Values
+from kerneldb.ingest.pytorch.narrow import Chunk, Column, CounterEvent, Row, Values
 from kerneldb.ingest.pytorch.values import SATURATED_US
 
 DTYPES: Final = {"q": pl.Int64, "Q": pl.UInt64, "d": pl.Float64, "I": pl.UInt32}
+WIDTHS: Final = {code: array(code).itemsize for code in DTYPES}
 TIMES: Final = ("ts", "dur")
 
 
@@ -36,6 +38,14 @@ class Interner:
         schema = dict.fromkeys(names, pl.String) | others
         frame = pl.DataFrame(self.rows(), schema=schema, orient="row", strict=False)
         return frame.with_row_index(code)
+
+
+class Part(NamedTuple):
+    """Columns of one group from one piece, whose codes `reader` gave."""
+
+    reader: int
+    rows: int
+    columns: Mapping[str, Values]
 
 
 class Collector:
@@ -65,7 +75,7 @@ class Collector:
         self.marks: Counter[tuple[str, str]] = Counter()
         self.counters: list[CounterEvent] = []
         self.window_end_ns: int | None = None
-        self._frames: dict[str, list[pl.DataFrame]] = defaultdict(list)
+        self._parts: dict[str, list[Part]] = defaultdict(list)
         self._whole: dict[tuple[int, str], list[int]] = defaultdict(list)
 
     def add(self, chunk: Chunk, reader: int = 0) -> None:
@@ -84,28 +94,51 @@ class Collector:
         for column, rows in chunk.meanings.items():
             self._whole[reader, column] += self._interners[column].add(rows)
         for group, columns in chunk.groups.items():
-            self._take(group, columns, reader)
+            time = cast("Column", columns.get("ts") or columns["ts_ns"])
+            self._parts[group].append(Part(reader, len(time.data) // WIDTHS[time.code], columns))
 
-    def _take(self, group: str, columns: dict[str, Values], reader: int) -> None:
-        taken = []
-        for name, values in columns.items():
-            if isinstance(values, list):
-                taken.append(pl.Series(name, values, dtype=pl.String))
-                continue
-            series = _array(values.code, values.data)
-            if name in self._interners:
-                series = pl.Series(self._whole[reader, name], dtype=pl.UInt32).gather(series)
-            if values.nulls:
-                series = series.scatter(_array("I", values.nulls), None)
-            taken.append(series.alias(name))
-        self._frames[group].append(pl.DataFrame(taken))
+    def _series(self, name: str, parts: list[Part]) -> pl.Series:
+        """A column of all parts; NULL in those that lack it."""
+        found = next(part.columns[name] for part in parts if name in part.columns)
+        if isinstance(found, list):
+            texts: list[str | None] = []
+            for part in parts:
+                texts += part.columns.get(name, [None] * part.rows)  # type: ignore[arg-type]
+            return pl.Series(name, texts, dtype=pl.String)
+        data, nulls, start = [], list[pl.Series](), 0
+        for part in parts:
+            column = part.columns.get(name)
+            if isinstance(column, Column):
+                data.append(column.data)
+                if column.nulls:
+                    nulls.append(_array("I", column.nulls) + start)
+            else:
+                data.append(bytes(part.rows * WIDTHS[found.code]))
+                nulls.append(pl.int_range(start, start + part.rows, dtype=pl.UInt32, eager=True))
+            start += part.rows
+        series = _array(found.code, b"".join(data))
+        if name in self._interners:
+            series = self._translated(name, series, parts)
+        return (series.scatter(pl.concat(nulls), None) if nulls else series).alias(name)
+
+    def _translated(self, name: str, codes: pl.Series, parts: list[Part]) -> pl.Series:
+        """Codes of the readers as codes of the whole; 0 also where a reader has given none yet."""
+        starts: dict[int, int] = {}
+        whole: list[int] = []
+        for reader in {part.reader: None for part in parts}:
+            starts[reader] = len(whole)
+            whole += self._whole[reader, name] or [0]
+        shifts = pl.DataFrame({"start": [starts[part.reader] for part in parts], "rows": [part.rows for part in parts]})
+        shift = shifts.select(pl.col("start").cast(pl.UInt32).repeat_by("rows").explode()).to_series()
+        return pl.Series(whole, dtype=pl.UInt32).gather(codes + shift)
 
     def frame(self, group: str) -> pl.DataFrame | None:
         """All rows of `group` in file order with their position `order`, or None where there is none."""
-        frames = self._frames.pop(group, None)
-        if frames is None:
+        parts = self._parts.pop(group, None)
+        if parts is None:
             return None
-        frame = pl.concat(frames, how="diagonal", rechunk=True)
+        names = dict.fromkeys(name for part in parts for name in part.columns)
+        frame = pl.DataFrame([self._series(name, parts) for name in names])
         floats = [name for name, kind in frame.schema.items() if kind == pl.Float64]
         frame = frame.with_columns(pl.col(floats).fill_nan(None))
         times = [_nanoseconds(pl.col(name)) for name in TIMES if name in frame.columns]
