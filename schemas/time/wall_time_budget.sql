@@ -7,9 +7,9 @@
 --
 -- Arguments:
 --   source: A relation with the columns of `kernels`.
---   key: What else to sum by: phase or iteration (a gap belongs to those of the launch that ends it); NULL for nothing.
---   from_ns: [ns] Start of the window, relative to base_ns; NULL for the first start of each device.
---   to_ns: [ns] Its end; NULL for the last end.
+--   key: What else to sum by: phase or iteration (a gap belongs to those of the launch that ends it); empty for nothing.
+--   from_ns: [ns] Start of the window, relative to base_ns; the first start of each device where none is given.
+--   to_ns: [ns] Its end; the last end where none is given.
 -- Columns:
 --   trace, device: as in kernels
 --   name VARCHAR: The phase or iteration.
@@ -25,7 +25,7 @@
 --   lost_ns BIGINT [ns]: Of the same kernels, the rest.
 -- Example:
 --   SELECT trace, device, part, cause, wall_ns, share_pct FROM wall_time_budget();
-CREATE OR REPLACE MACRO wall_time_budget(source := 'kernels', key := NULL, from_ns := NULL, to_ns := NULL) AS TABLE
+CREATE OR REPLACE MACRO wall_time_budget(source := 'kernels', key := '', from_ns := -4000000000000000000, to_ns := 4000000000000000000) AS TABLE
 WITH _facts AS (
     SELECT
         trace_id,
@@ -35,7 +35,7 @@ WITH _facts AS (
         CASE lower(key)
             WHEN 'phase' THEN phase
             WHEN 'iteration' THEN iteration::VARCHAR
-            ELSE CASE WHEN key IS NOT NULL THEN error('wall_time_budget takes phase or iteration; not ' || key) END
+            ELSE CASE WHEN key != '' THEN error('wall_time_budget takes phase or iteration; not ' || key) END
         END AS name,
         CASE
             WHEN pct_peak_flops IS NOT NULL OR pct_peak_bandwidth IS NOT NULL
@@ -72,11 +72,11 @@ _all AS (
     UNION ALL
     SELECT trace, device, NULL, 'outside', 'before the first launch', least(first_ns, coalesce(to_ns, first_ns)) - from_ns, NULL
     FROM _spans
-    WHERE from_ns < first_ns AND from_ns < coalesce(to_ns, first_ns)
+    WHERE from_ns < first_ns AND from_ns < coalesce(to_ns, first_ns) AND from_ns > -4000000000000000000
     UNION ALL
     SELECT trace, device, NULL, 'outside', 'after the last launch', to_ns - greatest(last_ns, coalesce(from_ns, last_ns)), NULL
     FROM _spans
-    WHERE to_ns > last_ns AND to_ns > coalesce(from_ns, last_ns)
+    WHERE to_ns > last_ns AND to_ns > coalesce(from_ns, last_ns) AND to_ns < 4000000000000000000
 )
 
 SELECT
