@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,10 @@ def test_a_meter_that_fails_meanwhile_costs_the_energy_only() -> None:
         tokens: int | None = None
 
         def __call__(self) -> None:
+            """Takes a millisecond, and goes on until nobody reads the meter any more."""
             time.sleep(0.001)
+            while any(thread.name == "kerneldb-steps" for thread in threading.enumerate()):
+                time.sleep(0.001)
 
     failing: Meter = FailingMeter()
     found, _ = measuring.run(Work(), tiny(seconds=0.1), failing, measuring.CounterPeriod(0.01))
