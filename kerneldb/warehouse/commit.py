@@ -54,6 +54,10 @@ MOST_IN_ITERATIONS = 200_000
 """Iterations are found while a trace of up to so many launches is added; `iterations` finds those of longer ones."""
 
 
+MOST_SORTED = 1_000_000
+"""So many ranges are put in order of time."""
+
+
 FEWEST_BINNED = 200_000
 """Traces of more launches get bins of their time; the launches of others are read as fast."""
 BINS = 8_192
@@ -128,7 +132,8 @@ def _insert(con: Connection, manifest: Manifest) -> None:
         raise WarehouseError(message)
     for table in TABLES:
         if files := manifest.parts.get(table):
-            block = _launches(manifest) if table == "launches" else table
+            chosen = BLOCKS.get(table)
+            block = table if chosen is None else chosen(manifest)
             con.execute(statement("commit", block), {"files": [str(file.resolve()) for file in files]})
 
 
@@ -141,6 +146,15 @@ def _launches(manifest: Manifest) -> str:
     if "start_ns" not in pl.read_parquet_schema(manifest.parts["launches"][0]):
         return "launches_untimed"
     return "launches_in_order" if manifest.rows["launches"] <= MOST_IN_ITERATIONS else "launches"
+
+
+def _ranges(manifest: Manifest) -> str:
+    """How ranges are inserted. Readers write those of a thread in order; to sort millions takes longer than that."""
+    return "ranges" if manifest.rows["ranges"] <= MOST_SORTED else "ranges_as_written"
+
+
+BLOCKS = {"launches": _launches, "ranges": _ranges}
+"""What chooses the statement for a table; others have one of their name."""
 
 
 def _free_name(con: Connection, manifest: Manifest) -> str:
