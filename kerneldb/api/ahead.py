@@ -194,6 +194,8 @@ class _Worker:
                     self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
                         processes.command(__name__, str(other.fileno())),
                         stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL,  # what it fails at comes through the pipe
                         pass_fds=[other.fileno()],
                         env={"POLARS_MAX_THREADS": str(self._threads), **processes.environment()},
                         process_group=0,  # Ctrl-C is for the one who started it

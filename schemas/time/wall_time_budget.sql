@@ -46,7 +46,15 @@ WITH _facts AS (
 ),
 
 _cut AS (
-    SELECT * REPLACE (greatest(start_ns, coalesce(from_ns, start_ns)) AS start_ns, least(end_ns, coalesce(to_ns, end_ns)) AS end_ns)
+    SELECT
+        trace,
+        trace_id,
+        device,
+        launch_index,
+        part,
+        cause,
+        greatest(start_ns, coalesce(from_ns, start_ns)) AS start_ns,
+        least(end_ns, coalesce(to_ns, end_ns)) AS end_ns
     FROM _wall_pieces(source)
     WHERE end_ns > coalesce(from_ns, start_ns) AND start_ns < coalesce(to_ns, end_ns)
 ),

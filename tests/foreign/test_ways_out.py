@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 OUTPUT: Final = "kerneldb/output/terminal.py"
 BELOW: Final = {
+    "ingest/pytorch/workers.py: sys.stdout.buffer",  # a pipe of the parent
     "kerneldb/cli/process.py: os._exit",  # of a process whose streams are flushed
     "kerneldb/cli/root.py: sys.stdout.fileno",  # to close it, where its reader is gone
     "replay/recording/__main__.py: os.write",  # to a pipe of the parent

@@ -29,9 +29,9 @@ DRAWN = 55
 
 
 def test_calls_of_many_kinds_are_rebuilt_from_their_recordings(tmp_path: Path) -> None:
-    program = ROOT / "benchmarks" / "gpu" / "replay_overloads.py"
+    program = "benchmarks.gpu.replay_overloads"
     only = ["--only", *(f"aten::{name}" for name in SAMPLE)]
-    command = [sys.executable, str(program), "--drawn", "--out", str(tmp_path), *only]
+    command = [sys.executable, "-m", program, "--drawn", "--out", str(tmp_path), *only]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
