@@ -18,8 +18,19 @@ KerneldbError                     1   something failed; the message says what, w
 
 from __future__ import annotations
 
+import contextlib
+import difflib
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 SHOWN = 450
 """Characters of either end of a message about an input."""
+NEAR = 5
+"""So many near names are shown."""
 
 
 class KerneldbError(Exception):
@@ -32,6 +43,15 @@ class UsageError(KerneldbError):
     """The request itself is wrong."""
 
     exit_code = 2
+
+
+def no_such(what: str, name: str, known: Collection[str]) -> UsageError:
+    """The error of a name that none of `known` is, with those that are nearest; a file is to be read first."""
+    with contextlib.suppress(OSError):  # too long for a file
+        if what == "trace" and Path(name).is_file():
+            return UsageError(f"{name} is a file, not a trace of the database: kerneldb {shlex.quote(name)} reads it")
+    near = difflib.get_close_matches(name, known, NEAR, 0.4)
+    return UsageError(f"there is no {what} {name!r}" + (f"; near: {', '.join(near)}" if near else ""))
 
 
 class SelectionError(UsageError):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from kerneldb.api.result import BATCH_ROWS
-from kerneldb.errors import SelectionError, UsageError
+from kerneldb.errors import SelectionError, UsageError, no_such
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,7 +40,6 @@ FIGURES: Final = ("n", "total_ns", "share_pct", "mean_ns", "min_ns", "max_ns")
 SIZES: Final = ("gemm_m", "gemm_n", "gemm_k", "gemm_batch")
 ORDERS: Final = {"total": "total_ns", "n": "n", "mean": "mean_ns", "min": "min_ns", "max": "max_ns"}
 ONLY_OF_LAUNCHES: Final = frozenset({"module"})
-NEAR: Final = 5
 OBJECT: Final = "table, view or macro"
 
 
@@ -133,9 +131,7 @@ def require(what: str, names: Sequence[str], known: Sequence[str]) -> None:
     """Raise UsageError, with the nearest names there are, unless all `names` are `known`."""
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, NEAR, 0.4)
-            message = f"there is no {what} {name!r}" + (f"; near: {', '.join(near)}" if near else "")
-            raise UsageError(message)
+            raise no_such(what, name, known)
 
 
 def require_traces(warehouse: Warehouse, names: Sequence[str]) -> None:

@@ -152,8 +152,8 @@ RULES: Final = (
     Rule(
         "host-bound",
         5,
-        "The GPU waited {at_stake_ns} ({share_pct:.0f} %) for the host to launch its next work, {n:,} times and "
-        "{mean_ns} on average{where}; the median kernel runs {median_kernel_ns}.",
+        "The GPU waited {at_stake_ns} ({share_pct:.0f} %) for its next work to be launched and to start, {n:,} times "
+        "and {mean_ns} on average{where}; the median kernel runs {median_kernel_ns}.",
         GAPS,
         "Launch less often: {graphs}, torch.compile, a larger batch.",
         "Launch less often: {graphs}, larger kernels, more work per launch.",

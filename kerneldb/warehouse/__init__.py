@@ -7,13 +7,12 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 
-from kerneldb.errors import TraceExistsError, UsageError, WarehouseError, WarehouseLockedError, WarehouseVersionError
+from kerneldb.errors import TraceExistsError, WarehouseError, WarehouseLockedError, WarehouseVersionError, no_such
 from kerneldb.files import remove_stale_spools
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import commit, engine, execute, migrate, reconciliation, replay, runs, strangers, template
@@ -321,7 +320,5 @@ def _ids(con: duckdb.DuckDBPyConnection, names: Sequence[str]) -> list[str]:
     known = _names(con)
     for name in names:
         if name not in known:
-            near = ", ".join(difflib.get_close_matches(name, known, 5, 0.4))
-            message = f"there is no trace {name!r}" + (f"; near: {near}" if near else "")
-            raise UsageError(message)
+            raise no_such("trace", name, known)
     return [known[name] for name in names]

@@ -48,7 +48,7 @@ _joined AS (FROM _wall_exchanges('_swept', '_places')),
 
 _ordered_gaps AS (FROM _wall_ordered('_used', '_threads')),
 
--- A launch starts some µs after its call; what takes longer than 100 µs has a reason that nothing tells.
+-- A launch starts some µs after its call; of what takes longer than 100 µs the reason is not known.
 _queued AS (
     SELECT
         g.place,

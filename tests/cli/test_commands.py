@@ -341,6 +341,11 @@ class TestTraces:
     def test_unknown_names_exit_2(self, database: Path, arguments: list[str]) -> None:
         assert "there is no trace 'nope'" in call(database, "traces", *arguments, exit_code=2).stderr
 
+    def test_a_file_in_place_of_a_name_is_to_be_read(self, shared_database: Path, small_trace: Path) -> None:
+        for command in (("why", str(small_trace)), ("top", "--trace", str(small_trace))):
+            said = call(shared_database, *command, exit_code=2).stderr
+            assert f"{small_trace} is a file, not a trace of the database: kerneldb {small_trace} reads it" in said
+
 
 class TestExport:
     def test_parquet_is_the_default(self, shared_database: Path, tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def call(database: Path, *words: str, exit_code: int = 0) -> str:
 
 def test_the_command(known: Database) -> None:
     text = call(known.path, "decoder-h200")
-    assert "1. The GPU waited 54.4 ms (89 %) for the host to launch its next work" in " ".join(text.split())
+    assert "1. The GPU waited 54.4 ms (89 %) for its next work to be launched and to start" in " ".join(text.split())
     assert "No Python stacks were recorded" in text
     rows = json.loads(call(known.path, "decoder-h200", "--json"))
     assert rows[0]["rule"] == "host-bound"
