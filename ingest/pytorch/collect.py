@@ -61,6 +61,7 @@ class Collector:
         self.notes = self._interners["note"]
         self.kernels = self._interners["kernel"]
         self.collectives = self._interners["collective"]
+        self.said = self._interners["mark"]
         self.apis = self._interners["api"]
         self.syncs = self._interners["sync"]
         self.labels = self._interners["label"]

@@ -57,6 +57,8 @@ CALL: Final = ("name", *SHAPES, *TRITON, *COLLECTIVE)
 NOTES: Final = ("Call stack", "Module Hierarchy", *EXCHANGE)
 KERNEL: Final = ("cat", "name", "kind", "grid", "block", "occupancy")
 GPU_COLLECTIVE: Final = (*COLLECTIVE, "Seq")
+MARK: Final = ("str", "annotation", "module_fqn")
+"""What a program said of the kernels of a graph while it was captured (torch/cuda/_annotate_cuda_graph_trace.py)."""
 API: Final = ("cat", "name", "grid", "block", "shared memory", "kind", "kernel")
 SYNC: Final = ("cat", "name", "cuda_sync_kind")
 LABEL: Final = ("cat", "name")
@@ -93,7 +95,7 @@ NUMBERS: Final[dict[str, dict[str, Kind]]] = {
 """Group → the arguments that have a column of their own."""
 INTERNED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "op": {"call": CALL, "note": NOTES},
-    "gpu": {"kernel": KERNEL, "collective": GPU_COLLECTIVE},
+    "gpu": {"kernel": KERNEL, "collective": GPU_COLLECTIVE, "mark": MARK},
     "api": {"api": API},
     "sync": {"sync": SYNC},
     "range": {"label": LABEL, "finished": ("finished",)},
@@ -101,7 +103,7 @@ INTERNED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "other": {"label": LABEL},
 }
 """Group → column of codes → the arguments, with name and category, that each code stands for."""
-OPTIONAL: Final = ("note", "collective", "finished")
+OPTIONAL: Final = ("note", "collective", "mark", "finished")
 """Codes that events without any of their arguments do not have."""
 COMMON: Final = (*SHAPES, "Ev Idx")
 """With the numbers, all that most operators have."""

@@ -28,7 +28,7 @@ OPTIONAL: Final = {
     "est. achieved occupancy %": pl.Float64,
     "blocks per SM": pl.Float64,
     "warps per SM": pl.Float64,
-    "collective": pl.UInt32,
+    **dict.fromkeys(("collective", "mark"), pl.UInt32),
 }
 SLICE_ROWS: Final = 1 << 17
 COPY_KIND: Final = re.compile(r"([HDP]to[HDP])|Copy(Host|Device)To(Host|Device)", re.IGNORECASE)
@@ -203,6 +203,7 @@ class LaunchRows:
         self._processes = [row[0] for row in collected.threads.rows()]
         self._notes = collected.notes.rows()
         self._collectives = collected.collectives.table("collective", **COLLECTIVE)
+        self._marks = collected.said.table("mark", "mark_text", "mark_note", "mark_module")
         self._signatures: dict[tuple[Any, ...], dict[str, Any]] = {}
         self.statuses: Counter[str] = Counter()
 
@@ -211,6 +212,7 @@ class LaunchRows:
         for part in self._gpu.iter_slices(SLICE_ROWS):
             named = part.join(self._kernels, on="kernel", how="left", maintain_order="left")
             named = named.join(self._collectives, on="collective", how="left", maintain_order="left")
+            named = named.join(self._marks, on="mark", how="left", maintain_order="left")
             rows = _columns(self._framed(self._signed(self._called(named))))
             self.statuses.update(dict(rows.group_by("launch_status").len().iter_rows()))
             yield rows
@@ -292,7 +294,9 @@ class LaunchRows:
         )
         innermost = pl.col("stack_note").str.split(";").list.first()
         return framed.with_columns(
-            module_name=pl.coalesce("module_name", "module_note"), python_name=pl.coalesce("python_name", innermost)
+            module_name=pl.coalesce("mark_module", "module_name", "module_note"),
+            python_name=pl.coalesce("python_name", innermost),
+            marked=pl.coalesce("mark_text", "mark_note"),
         )
 
     def _noted(self, ops: pl.Series) -> tuple[pl.Series, pl.Series]:
@@ -362,8 +366,10 @@ def _columns(part: pl.DataFrame) -> pl.DataFrame:
         op_id=pl.col("op").cast(pl.Int64),
         call_ordinal="ordinal",
         range_id=pl.coalesce("note", "gpu_note").cast(pl.Int64),
-        phase=pl.coalesce("phase", pl.when(~step).then("gpu_phase")),
-        range_path=pl.coalesce("path", "gpu_phase"),
+        phase=pl.coalesce("phase", pl.when(~step).then("gpu_phase"), "marked"),
+        range_path=pl.concat_str(pl.coalesce("path", "gpu_phase"), "marked", separator="/", ignore_nulls=True).replace(
+            "", None
+        ),
         module="module_name",
         python_line="python_name",
         # What a launching call says is on top of what the code needs, which ROCm does not print.

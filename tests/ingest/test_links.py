@@ -38,6 +38,28 @@ def test_graph_without_ids_is_told_by_its_call(convert: Convert, call: str) -> N
     assert convert(trace).launch("node")["launch_status"] == "graph"
 
 
+def test_what_a_program_says_of_kernels_of_a_graph(convert: Convert) -> None:
+    """torch/cuda/_annotate_cuda_graph_trace.py writes all values as text, those of collectives among them."""
+    trace = Trace()
+    trace.op("aten::relu", T0, 2_000)
+    trace.api("cudaGraphLaunch", T0 + 10_000, 5_000, 40)
+    node = {"graph id": 2, "graph node id": 8_589_934_592}
+    for number, said in enumerate((
+        {"str": "attention", "module_fqn": "layers.3.attn"},
+        {"annotation": "('mlp', 1)"},
+        {"Collective name": "allreduce", "In msg nelems": "1024", "Group size": "8", "dtype": "BFloat16"},
+    )):  # fmt: skip
+        trace.kernel(f"k{number}", T0 + 20_000 + 5_000 * number, 4_000, 40, {**node, **said})
+    found = convert(trace)
+    kernels = [found.launch(f"k{number}") for number in range(3)]
+    assert [one["phase"] for one in kernels] == ["attention", "('mlp', 1)", None]
+    assert [one["range_path"] for one in kernels] == ["attention", "('mlp', 1)", None]
+    assert [one["module"] for one in kernels] == ["layers.3.attn", None, None]
+    assert (kernels[2]["collective"], kernels[2]["collective_in_elements"], kernels[2]["group_size"]) == (
+        "allreduce", 1024, 8,
+    )  # fmt: skip
+
+
 def test_launched_before_the_window(convert: Convert) -> None:
     trace = Trace()
     trace.kernel("early", T0, 4_000, 3)
