@@ -7,6 +7,8 @@ import itertools
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+import polars as pl
+
 from kerneldb.api.queries import statement
 from kerneldb.report.model import Table
 from kerneldb.warehouse import execute
@@ -55,6 +57,10 @@ class Asking:
         """The rows of a statement."""
         found: Rows = self._table(query).to_pylist()
         return found
+
+    def frame(self, query: str) -> pl.DataFrame:
+        """The rows of a statement as columns."""
+        return pl.DataFrame(pl.from_arrow(self._table(query)))
 
     def sql(self, query: str) -> str:
         """A statement as a reader would type it."""

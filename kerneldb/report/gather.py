@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.queries import statement
-from kerneldb.report import charts, contents, counters, why
+from kerneldb.report import charts, contents, counters, events, why
 from kerneldb.report.asking import Asking, asking
 from kerneldb.report.model import Chart, Report, Section, Table
 
@@ -105,7 +105,7 @@ def _shares(caption: str, table: Table, label: str) -> Iterator[Chart]:
 
 def _time(ask: Asking) -> list[Section]:
     lanes, steps = ask.rows("timeline"), ask.rows("iteration_times")
-    timeline = [Chart("Streams over time", charts.lanes(lanes), ask.sql("timeline"))] if lanes else []
+    timeline = [_timeline(ask, charts.lanes(lanes))] if lanes else []
     bars = charts.columns(steps, "iteration", "total_ms", "ms") if steps else None
     drawn = [Chart("GPU time of each", bars, ask.sql("iteration_times"))] if bars else []
     less = contents.OVERHEAD, contents.FUSION, contents.CONVERSIONS, contents.COLLECTIVES
@@ -120,6 +120,13 @@ def _time(ask: Asking) -> list[Section]:
         *([Section("Replay and reconciliation", (*found, kernels))] if found else []),
         Section("What could be less", tuple(map(ask.table, less))),
     ]
+
+
+def _timeline(ask: Asking, spec: dict[str, Any]) -> Chart:
+    """All events; `spec` draws the streams where a browser cannot unpack them."""
+    found = events.gather(ask)
+    remark = f" ({found.note()[:-1]})" if found.note() else ""
+    return Chart(f"Host and streams over time{remark}", spec, ask.sql("timeline"), events.inlined(found))
 
 
 def _roofline(ask: Asking) -> Section:

@@ -31,13 +31,15 @@ def page(report: Report) -> str:
     drawn = [block for section in report.sections for block in section.blocks if isinstance(block, Chart)]
     numbers = {id(block): f"chart{number}" for number, block in enumerate(drawn)}
     specs = _inline({numbers[id(block)]: block.spec for block in drawn})
-    layout = importlib.resources.files("kerneldb.report").joinpath("page.html.j2").read_text(encoding="utf-8")
+    timelines = {numbers[id(block)]: block.events for block in drawn if block.events}
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.ChainableUndefined, finalize=_printable)
-    template = environment.from_string(layout)
+    template = environment.from_string(_file("page.html.j2"))
     text: str = template.render(
         report=report,
         script=_safe(script() if drawn else ""),
         specs=_safe(specs),
+        timelines=_safe(_inline(timelines)),
+        timeline_script=_safe(_file("timeline.js") if timelines else ""),
         chart_id=lambda block: numbers[id(block)],
         duration=duration,
         is_number=is_number,
@@ -46,6 +48,10 @@ def page(report: Report) -> str:
         anchors=anchors([section.title for section in report.sections]),
     )
     return text
+
+
+def _file(name: str) -> str:
+    return importlib.resources.files("kerneldb.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _printable(value: Any) -> Any:

@@ -49,11 +49,15 @@ class Plan:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chart:
-    """A Vega-Lite chart under a caption, with its data inside."""
+    """A Vega-Lite chart under a caption, with its data inside.
+
+    `events` are those of a timeline, packed (see `events`): a page draws these instead, where the browser can.
+    """
 
     caption: str
     spec: dict[str, Any]
     sql: str
+    events: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

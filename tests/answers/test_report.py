@@ -266,7 +266,7 @@ def test_markdown_escapes_what_sentences_and_captions_take_from_files() -> None:
 
 def test_markdown_has_what_charts_show(compared: Database, example_report: Report) -> None:
     text = markdown.page(example_report)
-    assert "### Streams over time" in text
+    assert "### Host and streams over time" in text
     assert re.search(r"^- GPU 0, stream 7: `[ ▁▂▃▄▅▆▇█]{40,}`$", text, re.MULTILINE)
     times = compared.sql(
         "SELECT sum(duration_ns) / 1e6 AS ms FROM kernels WHERE trace = 'base' AND iteration = 3"
@@ -329,7 +329,8 @@ def test_the_page_draws_all_charts_in_a_browser(compared: Database, example_repo
     page.write_text(html.page(example_report), encoding="utf-8")
     dom, log, urls = browse(page, tmp_path)
     charts = [block for section in example_report.sections for block in section.blocks if isinstance(block, Chart)]
-    assert without_scripts(dom).count("<svg") == len(charts) > 2
+    assert without_scripts(dom).count("<svg") == len([chart for chart in charts if not chart.events]) > 2
+    assert without_scripts(dom).count("<canvas") == 1
     assert "CONSOLE" not in log
     assert urls == []
 

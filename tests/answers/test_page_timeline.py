@@ -1,0 +1,158 @@
+"""The timeline of a page: all events of the trace are in it, and keys and clicks lead from a gap to the host's line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import struct
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import kerneldb
+from kerneldb.api import Database
+from kerneldb.report import events, gather, html
+from kerneldb.report.asking import asking
+from tests.answers.test_report import browse, needs_browser
+
+pytestmark = pytest.mark.again
+
+TRACE = "stacks-memory-h200"
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
+    found = kerneldb.open(tmp_path_factory.mktemp("page") / "k.duckdb")
+    found.ingest(Path(__file__).parents[1] / "fixtures" / f"{TRACE}.json.gz")
+    return found
+
+
+@pytest.fixture(scope="module")
+def held(database: Database) -> events.Events:
+    with asking(database) as ask:
+        return events.gather(ask.about(trace=TRACE))
+
+
+def unpacked(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The header and the rows, read by plain arithmetic."""
+    raw = gzip.decompress(data)
+    (size,) = struct.unpack_from("<I", raw)
+    header, at, lanes = json.loads(raw[4 : 4 + size]), 4 + size, []
+    for lane in header["lanes"]:
+        columns = []
+        for _ in range(4):
+            planes = [raw[at + plane * lane["n"] : at + (plane + 1) * lane["n"]] for plane in range(events.PLANES)]
+            columns.append([int.from_bytes(column, "little") for column in zip(*planes, strict=True)])
+            at += events.PLANES * lane["n"]
+        starts, here = [], header["origin"]
+        for step in columns[0]:
+            here += step
+            starts.append(here)
+        lanes.append({**lane, "start": starts, "duration": columns[1], "name": columns[2], "link": columns[3]})
+    assert at == len(raw)
+    return header, lanes
+
+
+def test_every_event_of_the_trace_is_packed(database: Database, held: events.Events) -> None:
+    header, lanes = unpacked(events.packed(held))
+    assert held.note() == ""
+    (launches,) = database.sql(
+        "SELECT count(*) AS n, sum(duration_ns) AS total_ns, min(start_ns) AS first_ns FROM kernels"
+    ).rows()
+    streams = [one for one in lanes if one["lane"].startswith("stream")]
+    assert sum(one["n"] for one in streams) == launches["n"]
+    assert sum(sum(one["duration"]) for one in streams) == launches["total_ns"]
+    assert min(one["start"][0] for one in streams) == launches["first_ns"]
+    for lane, relation in (("operators", "ops"), ("API calls", "api_calls")):
+        (row,) = database.sql(f"SELECT count(*) AS n, sum(duration_ns) AS total_ns FROM {relation}").rows()
+        found = [one for one in lanes if one["lane"] == lane]
+        assert (sum(one["n"] for one in found), sum(sum(one["duration"]) for one in found)) == (
+            row["n"],
+            row["total_ns"],
+        )
+    idle = sum(sum(one["duration"]) for one in lanes if one["lane"] == "idle")
+    assert idle == database.sql("SELECT sum(gap_ns) AS gap_ns FROM idle_gaps()").rows()[0]["gap_ns"]
+    counters = database.sql(
+        """SELECT counter || coalesce(', GPU ' || device, '') AS name FROM samples UNION
+        SELECT 'allocated, ' || coalesce(device_type || ' ', '') || coalesce(device::VARCHAR, '')
+        FROM memory_events WHERE total_allocated_bytes IS NOT NULL"""
+    ).rows()
+    assert {one["name"] for one in header["counters"]} == {row["name"] for row in counters} != set()
+
+
+def test_launches_are_linked_with_their_calls(database: Database, held: events.Events) -> None:
+    header, lanes = unpacked(events.packed(held))
+    flat = [(one["start"][i], header["names"][one["name"][i]]) for one in lanes for i in range(one["n"])]
+    linked = sorted(
+        (one["start"][i], *flat[one["link"][i] - 1])
+        for one in lanes
+        if one["lane"].startswith("stream")
+        for i in range(one["n"])
+        if one["link"][i]
+    )
+    rows = database.sql(
+        "SELECT k.start_ns, a.start_ns AS called_ns, a.name "
+        "FROM kernels AS k JOIN api_calls AS a USING (trace_id, api_index)"
+    ).rows()
+    assert linked == sorted((row["start_ns"], row["called_ns"], row["name"]) for row in rows) != []
+
+
+def test_rows_do_not_overlap(held: events.Events) -> None:
+    over = ("place", "lane", "row")
+    ends = pl.col("start_ns") + pl.col("duration_ns")
+    late = held.frame.filter((pl.col("start_ns") < ends.shift(1).over(over)) & (pl.col("lane") != "idle"))
+    assert late.is_empty()
+
+
+def test_what_is_left_out_is_the_shortest_and_said(database: Database, held: events.Events) -> None:
+    launches = held.frame.filter(pl.col("place").str.starts_with("GPU")).height
+    with asking(database) as ask:
+        fewer = events.gather(ask.about(trace=TRACE), launches + 50)
+    kept = fewer.frame.filter(~pl.col("place").str.starts_with("GPU"))["duration_ns"].sort()
+    all_of = held.frame.filter(~pl.col("place").str.starts_with("GPU"))["duration_ns"].sort()
+    assert kept.to_list() == all_of.tail(50).to_list()
+    assert f"{launches + 50:,} of {held.found:,} events" in fewer.note()
+
+
+STEPS = """<script>window.drawn.then(() => {
+  const view = Object.values(window.views)[0], said = [], names = view.data.names;
+  const tell = (what) => said.push(what + ": " + view.told.textContent);
+  const press = (key) => view.canvas.dispatchEvent(new KeyboardEvent("keydown", {key}));
+  press("g"); tell("gap");
+  const lane = view.data.lanes.find((one) => one.launches && one.n), i = lane.link.findIndex((one) => one > 0);
+  view.show(0, view.end); view.choose({lane, i}); view.fit(); view.paint();
+  const row = view.rows.find((one) => one.lane === lane);
+  press("Escape");
+  const at = {offsetX: view.x(lane.start[i] + lane.length[i] / 2), offsetY: row.y + 5};
+  view.click(at.offsetX, at.offsetY); tell("click");
+  press("f"); tell("call");
+  view.find("GEMM"); press("n"); tell("found");
+  view.range = [0, view.end]; view.tell_range(); tell("range");
+  const out = document.createElement("pre");
+  out.id = "said"; out.textContent = JSON.stringify(said); document.body.append(out);
+});</script>"""
+
+
+@needs_browser
+def test_keys_and_clicks(database: Database, tmp_path: Path) -> None:
+    """From the largest gap to operator and Python line: one key. From a kernel to its call: one click."""
+    report = gather.single(database, [TRACE])
+    before, end, after = html.page(report).rpartition("</body>")
+    page = tmp_path / "page.html"
+    page.write_text(before + STEPS + end + after, encoding="utf-8")
+    dom, log, urls = browse(page, tmp_path)
+    assert ("CONSOLE" in log, urls) == (False, [])
+    (found,) = re.findall(r'<pre id="said">(.*?)</pre>', dom, re.DOTALL)
+    said = dict(
+        one.split(": ", 1) for one in json.loads(found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    )
+    (gap,) = database.sql("SELECT gap_ns, next_op FROM idle_gaps() ORDER BY gap_ns DESC LIMIT 1").rows()
+    assert gap["next_op"] in said["gap"]
+    assert re.search(r"\.py\(\d+\)", said["gap"]), "a Python line"
+    assert re.search(r"launched by\w*(Launch|Memcpy|Memset)", said["click"])
+    assert "launched1 activities" in said["call"]
+    assert "time in the range" in said["range"]
