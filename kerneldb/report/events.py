@@ -142,10 +142,10 @@ def packed(events: Events) -> bytes:
     order = coded.with_row_index("at").filter(pl.col("number").is_not_null()).select("number", link_to="at")
     coded = coded.join(order, left_on="link", right_on="number", how="left", maintain_order="left")
     origin = int(frame["start_ns"].min() or 0) if frame.height else 0  # type: ignore[arg-type]  # of integers
-    lanes, columns = [], []
-    for (place, lane, row), part in coded.partition_by(
-        "place", "lane", "row", as_dict=True, maintain_order=True
-    ).items():
+    lanes: list[dict[str, Any]] = []
+    columns: list[bytes] = []
+    by_row = coded.partition_by("place", "lane", "row", as_dict=True, maintain_order=True)
+    for (place, lane, row), part in by_row.items():
         lanes.append({"place": place, "lane": lane, "row": row, "n": part.height})
         columns += _columns(part.sort("start_ns", maintain_order=True), origin)
     header = {

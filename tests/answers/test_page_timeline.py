@@ -147,9 +147,7 @@ def test_keys_and_clicks(database: Database, tmp_path: Path) -> None:
     dom, log, urls = browse(page, tmp_path)
     assert ("CONSOLE" in log, urls) == (False, [])
     (found,) = re.findall(r'<pre id="said">(.*?)</pre>', dom, re.DOTALL)
-    said = dict(
-        one.split(": ", 1) for one in json.loads(found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
-    )
+    said = dict(one.split(": ", 1) for one in json.loads(unescape(found)))
     (gap,) = database.sql("SELECT gap_ns, next_op FROM idle_gaps() ORDER BY gap_ns DESC LIMIT 1").rows()
     assert gap["next_op"] in said["gap"]
     assert re.search(r"\.py\(\d+\)", said["gap"]), "a Python line"
