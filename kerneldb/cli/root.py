@@ -28,7 +28,7 @@ HELP_OPTIONS: Final = ["-h", "--help"]
 TASKS: Final = {
     "LOAD": ("ingest", "record", "doctor", "traces"),
     "ASK": ("query", "top", "show", "tui"),
-    "EXPLAIN": ("why", "diff", "analyze", "ncu", "report"),
+    "EXPLAIN": ("why", "diff", "analyze", "ncu", "report", "serve"),
     "REPLAY": ("replay",),
     "SHARE": ("export",),
     "MAINTAIN": ("db",),

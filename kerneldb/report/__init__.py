@@ -22,8 +22,8 @@ def format_of(path: Path | None) -> Format | None:
     return None if path is None else SUFFIXES.get(path.suffix.lower())
 
 
-def require(names: Sequence[str] = NEEDED, what: str = "reports") -> None:
-    """Raise KerneldbError where a library that draws is missing."""
+def require(names: Sequence[str] = NEEDED, what: str = "reports", extra: str = "report") -> None:
+    """Raise KerneldbError where a library that `what` takes is missing; `extra` installs it."""
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
-        raise KerneldbError(f"{what} need {', '.join(missing)}: pip install 'kerneldb[report]'")
+        raise KerneldbError(f"{what} need {', '.join(missing)}: pip install 'kerneldb[{extra}]'")

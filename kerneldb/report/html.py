@@ -32,7 +32,7 @@ def page(report: Report) -> str:
     numbers = {id(block): f"chart{number}" for number, block in enumerate(drawn)}
     specs = _inline({numbers[id(block)]: block.spec for block in drawn})
     timelines = {numbers[id(block)]: block.events for block in drawn if block.events}
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.ChainableUndefined, finalize=_printable)
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.ChainableUndefined, finalize=printable)
     template = environment.from_string(_file("page.html.j2"))
     text: str = template.render(
         report=report,
@@ -54,7 +54,7 @@ def _file(name: str) -> str:
     return importlib.resources.files("kerneldb.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _printable(value: Any) -> Any:
+def printable(value: Any) -> Any:
     """What the page takes for a value: all of its texts pass here, but for the scripts of `_safe`."""
     import markupsafe
 

@@ -1,0 +1,200 @@
+"""Reports of a database as a web application on this machine: read only, and only for who has the token.
+
+Whoever asks without the token, from another host name or for anything but what is listed in `application` gets no
+answer. SQL runs as in `Database.sql`: it can change nothing and reach no file.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import io
+import json
+import secrets
+import socket
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from kerneldb.errors import KerneldbError
+from kerneldb.output import records
+from kerneldb.output.text import harmless
+from kerneldb.output.values import python_values
+from kerneldb.report import changes, gather, html
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from kerneldb.api import Database
+
+NEEDED: Final = ("starlette", "uvicorn")
+HOST: Final = "127.0.0.1"
+COOKIE: Final = "kerneldb"
+ROWS: Final = 10_000
+"""Rows of an answer; the page says where there are more."""
+MOST_EXACT: Final = 2**53
+PATIENCE_S: Final = 60.0
+MOST_EVENTS: Final = 5_000_000
+"""Events of a timeline, which need 2 GB in a browser."""
+HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; connect-src 'self'; "
+        "img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+}
+"""Vega compiles its expressions ('unsafe-eval'); nothing can be loaded from or sent to another place."""
+
+
+def application(database: Database, token: str) -> Starlette:
+    """The pages `/`, `/trace` and `/compare`, and for programs `/api/query` and `/api/schema`."""
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.routing import Route
+
+    pages = {"/": _index, "/trace": _trace, "/compare": _compare, "/api/schema": _schema}
+    routes = [Route(path, _guarded(page, database, token)) for path, page in pages.items()]
+    routes.append(Route("/api/query", _guarded(_query, database, token), methods=["POST"]))
+    hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"], www_redirect=False)
+    return Starlette(routes=routes, middleware=[hosts])
+
+
+def listening(port: int) -> socket.socket:
+    """A socket on loopback; port 0 takes a free one. Raises KerneldbError where the port is taken."""
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((HOST, port))
+    except OSError as error:
+        found.close()
+        raise KerneldbError(f"port {port}: {error.strerror}; choose another one with --port, or none") from error
+    return found
+
+
+def run(database: Database, sock: socket.socket, token: str) -> None:
+    """Answer until the process is interrupted."""
+    import uvicorn
+
+    app = application(database, token)
+    config = uvicorn.Config(app, log_level="error", access_log=False, server_header=False, lifespan="off")
+    uvicorn.Server(config).run(sockets=[sock])
+
+
+def address(sock: socket.socket, token: str) -> str:
+    """What to open in a browser."""
+    return f"http://{HOST}:{sock.getsockname()[1]}/?token={token}"
+
+
+def _guarded(page: Callable[[Database, Any], Response], database: Database, token: str) -> Callable[[Request], Any]:
+    """`page` for those who know the token: from the address at first, which then is without it, else from a cookie."""
+
+    async def answer(request: Request) -> Response:
+        from starlette.concurrency import run_in_threadpool
+        from starlette.responses import PlainTextResponse, RedirectResponse
+
+        given = request.query_params.get("token")
+        if not secrets.compare_digest((given or request.cookies.get(COOKIE, "")).encode(), token.encode()):
+            return PlainTextResponse("open the address that kerneldb serve has printed\n", 403, HEADERS)
+        if given is not None and request.method == "GET":
+            bare = request.url.remove_query_params("token")
+            response: Response = RedirectResponse(
+                f"{bare.path}?{bare.query}" if bare.query else bare.path, 303, HEADERS
+            )
+            response.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+            return response
+        try:
+            asked = json.loads(await request.body()) if request.method == "POST" else request.query_params
+            response = await run_in_threadpool(page, database, asked)
+        except json.JSONDecodeError as error:
+            response = PlainTextResponse(f"not JSON: {error}", 400)
+        except KerneldbError as error:
+            response = PlainTextResponse(harmless(str(error)), 400)
+        response.headers.update(HEADERS)
+        return response
+
+    return answer
+
+
+def _index(database: Database, _: Any) -> Response:
+    """All traces, a form to compare two, and the box for SQL."""
+    traces = database.traces().rows()
+    return _page("serve.html.j2", database=database.path.name, traces=traces)
+
+
+def _trace(database: Database, asked: Any) -> Response:
+    from starlette.responses import HTMLResponse
+
+    names = asked.getlist("name")
+    return HTMLResponse(html.page(gather.single(database, names, most_events=MOST_EVENTS)))
+
+
+def _compare(database: Database, asked: Any) -> Response:
+    from starlette.responses import HTMLResponse
+
+    before, after = (asked.get(side, "") for side in ("before", "after"))
+    return HTMLResponse(html.page(changes.comparison(database, before, after, 0.03)))
+
+
+def _schema(database: Database, _: Any) -> Response:
+    """Tables, views and macros with their columns and comments, for completion."""
+    from starlette.responses import JSONResponse
+
+    wanted = ("object", "kind", "column_name", "type", "meaning")
+    return JSONResponse([[row[name] for name in wanted] for row in _documented(database)])
+
+
+def _documented(database: Database) -> list[dict[str, Any]]:
+    from kerneldb.api.queries import statement
+
+    return database.sql(statement("serve_schema")).rows()
+
+
+def _query(database: Database, asked: Any) -> Response:
+    """The rows of one statement: JSON with `columns`, `rows` (at most `ROWS` of `n`) and `seconds`, or CSV of all.
+
+    Integers of over 53 bits are texts, which JavaScript would round.
+    """
+    from starlette.responses import Response
+
+    sql = asked.get("sql") if isinstance(asked, dict) else None
+    if not isinstance(sql, str) or not sql.strip():
+        raise KerneldbError("the SQL is empty")
+    begun = time.monotonic()
+    result = database.sql(sql, timeout=PATIENCE_S)
+    if asked.get("format") == "csv":
+        sink = io.BytesIO()
+        records.write(sink, result.to_reader(), "csv", safe_cells=True)
+        return Response(sink.getvalue(), media_type="text/csv")
+    table = result.head(ROWS).to_arrow()
+    values = [list(map(_exact, python_values(column))) for column in table.columns]
+    answer = {
+        "columns": [{"name": field.name, "type": str(field.type)} for field in table.schema],
+        "rows": list(zip(*values, strict=True)),
+        "n": len(result),
+        "seconds": round(time.monotonic() - begun, 3),
+    }
+    return Response(records.encode(answer), media_type="application/json")
+
+
+def _exact(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and abs(value) > MOST_EXACT else value
+
+
+def _page(name: str, **given: Any) -> Response:
+    from starlette.responses import HTMLResponse
+
+    return HTMLResponse(_template(name).render(**given))
+
+
+@functools.cache
+def _template(name: str) -> Any:
+    import jinja2
+
+    text = importlib.resources.files("kerneldb.report").joinpath(name).read_text(encoding="utf-8")
+    return jinja2.Environment(autoescape=True, finalize=html.printable).from_string(text)

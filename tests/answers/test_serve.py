@@ -1,0 +1,208 @@
+"""The pages of `kerneldb serve`: what they answer, to whom, and that nothing can be changed or reached through them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kerneldb
+from kerneldb.api import Database
+from tests.answers.test_report import CHROMIUM, EVIL, needs_browser
+
+pytest.importorskip("starlette")
+from kerneldb.report import serve
+
+pytestmark = pytest.mark.again
+
+TOKEN = "a-token"  # noqa: S105 (of this test)
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
+    found = kerneldb.open(tmp_path_factory.mktemp("serve") / "k.duckdb")
+    found.ingest(FIXTURES / "stacks-memory-h200.json.gz", name="first")
+    found.ingest(FIXTURES / "graph-replays-h100.json.gz", name=EVIL[:40])
+    return found
+
+
+@pytest.fixture(scope="module")
+def port(database: Database) -> Iterator[int]:
+    with serve.listening(0) as sock:
+        sock.listen()
+        threading.Thread(target=serve.run, args=(database, sock, TOKEN), daemon=True).start()
+        yield sock.getsockname()[1]
+
+
+class Answer:
+    """Of one request."""
+
+    def __init__(self, port: int, path: str, body: Any = None, **headers: str) -> None:
+        link = http.client.HTTPConnection(serve.HOST, port, timeout=120)
+        text = None if body is None else json.dumps(body)
+        link.request(
+            "GET" if body is None else "POST",
+            path,
+            text,
+            {key.replace("_", "-"): value for key, value in headers.items()},
+        )
+        got = link.getresponse()
+        self.status, self.headers, self.text = got.status, got.headers, got.read().decode()
+        link.close()
+
+
+def known(port: int, path: str, body: Any = None, **headers: str) -> Answer:
+    """The answer to somebody who has the token."""
+    return Answer(port, path, body, Cookie=f"kerneldb={TOKEN}", **headers)
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/trace?name=first", "/api/schema", "/?token=", "/?token=a-tokem", "/trace?token=%00"]
+)
+def test_no_answer_without_the_token(port: int, path: str) -> None:
+    for found in (Answer(port, path), Answer(port, path, Cookie="kerneldb=another")):
+        assert (found.status, "first" in found.text) == (403, False)
+    assert Answer(port, "/api/query", {"sql": "SELECT 1"}).status == 403
+
+
+def test_the_token_leaves_the_address(port: int) -> None:
+    found = Answer(port, f"/trace?name=first&token={TOKEN}")
+    assert (found.status, found.headers["location"]) == (303, "/trace?name=first")
+    assert {"HttpOnly", "SameSite=strict"} <= set(found.headers["set-cookie"].split("; "))
+    assert found.headers["referrer-policy"] == "no-referrer"
+
+
+def test_other_names_of_this_machine_get_no_answer(port: int) -> None:
+    """A page of another host that has its name point to 127.0.0.1 (DNS rebinding)."""
+    assert known(port, "/", Host="evil.example").status == 400
+    assert known(port, "/", Host=f"localhost:{port}").status == 200
+
+
+def test_pages(port: int) -> None:
+    found = known(port, "/")
+    assert (found.status, ">first</a>" in found.text, "<img" in found.text) == (200, True, False)
+    assert "default-src 'none'" in found.headers["content-security-policy"]
+    evil = urllib.parse.quote(EVIL[:40])
+    for path in ("/trace?name=first", f"/trace?name={evil}", f"/compare?before=first&after={evil}"):
+        found = known(port, path)
+        assert (found.status, found.text.startswith("<!doctype html>"), "window.evil = 1</script>" in found.text) == (
+            200,
+            True,
+            False,
+        )
+    assert known(port, "/trace?name=nothing").status == 400
+    for path in ("/etc/passwd", "/../../etc/passwd", "/static/x", "/trace/"):
+        assert known(port, path).status in (404, 405, 307)
+
+
+def test_sql_gives_exact_values(port: int, database: Database) -> None:
+    sql = "SELECT category, sum(duration_ns) AS total_ns FROM kernels GROUP BY ALL ORDER BY ALL"
+    found = json.loads(known(port, "/api/query", {"sql": sql}).text)
+    rows = database.sql(sql).rows()
+    assert found["rows"] == [list(row.values()) for row in rows]
+    assert ([one["name"] for one in found["columns"]], found["n"]) == (["category", "total_ns"], len(rows))
+    odd = json.loads(
+        known(port, "/api/query", {"sql": "SELECT 9007199254740993 AS a, NULL AS b, 'inf'::DOUBLE AS c"}).text
+    )
+    assert odd["rows"] == [["9007199254740993", None, None]]
+    assert known(port, "/api/query", {"sql": "SELECT '=1+1' AS a", "format": "csv"}).text == "a\n'=1+1\n"
+    many = json.loads(known(port, "/api/query", {"sql": "FROM range(20000)"}).text)
+    assert (len(many["rows"]), many["n"]) == (serve.ROWS, 20000)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM traces", "DROP TABLE launches", "CREATE TABLE warehouse.t AS SELECT 1",
+        "COPY traces TO '/tmp/x.csv'",
+        "SELECT * FROM read_text('/etc/passwd')", "ATTACH '/tmp/x.duckdb'", "SET enable_external_access = true",
+        "INSTALL httpfs", "SELECT 1; DROP TABLE traces", "EXPORT DATABASE '/tmp/x'", "SELEC 1", "  ",
+    ],
+)  # fmt: skip
+def test_nothing_is_changed_and_no_file_reached(port: int, database: Database, sql: str) -> None:
+    found = known(port, "/api/query", {"sql": sql})
+    assert (found.status, "Traceback" in found.text) == (400, False)
+    assert len(database.traces()) == 2
+
+
+@pytest.mark.parametrize("body", [[], 1, {"sql": 1}, {"sql": None}, {}])
+def test_other_bodies_are_refused(port: int, body: Any) -> None:
+    assert known(port, "/api/query", body).status == 400
+    assert known(port, "/", {"sql": "SELECT 1"}).status == 405
+
+
+TYPED = """<script>window.ready.then(async () => {
+  const tab = new KeyboardEvent("keydown", {key: "Tab", cancelable: true});
+  sql.value = "FROM kernels SELECT max(duration_n";
+  sql.setSelectionRange(99, 99);
+  sql.dispatchEvent(tab);
+  sql.setRangeText(") AS m", sql.selectionStart, sql.selectionStart, "end");
+  await run();
+  const out = document.createElement("pre");
+  out.id = "told";
+  out.textContent = [sql.value, $("rows").textContent, $("before").length, $("wrong").textContent].join("|");
+  document.body.append(out);
+});</script>"""
+
+
+@needs_browser
+def test_the_box_completes_and_shows(
+    port: int, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = serve._page
+    monkeypatch.setattr(serve, "_page", lambda *a, **k: with_script(page(*a, **k)))
+    flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--virtual-time-budget=15000",
+        "--dump-dom",
+        f"--user-data-dir={tmp_path}",
+    ]
+    url = f"http://{serve.HOST}:{port}/?token={TOKEN}"
+    done = subprocess.run([str(CHROMIUM), *flags, url], capture_output=True, text=True, timeout=120, check=True)
+    (told,) = re.findall(r'<pre id="told">(.*?)</pre>', done.stdout, re.DOTALL)
+    (row,) = database.sql("SELECT max(duration_ns) AS m FROM kernels").rows()
+    assert told == f"FROM kernels SELECT max(duration_ns) AS m|m{row['m']:,}|2|"
+
+
+def with_script(response: Any) -> Any:
+    from starlette.responses import HTMLResponse
+
+    return HTMLResponse(response.body.decode().replace("</body>", TYPED + "</body>"))
+
+
+@contextmanager
+def served(database: Database, *words: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "kerneldb", "--db", str(database.path), "serve", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_the_command_prints_the_address_and_ends_by_ctrl_c(database: Database) -> None:
+    with served(database) as process:
+        assert process.stdout is not None
+        url = urllib.parse.urlsplit(process.stdout.readline().strip())
+        assert (url.hostname, len(url.query) > 30) == ("127.0.0.1", True)
+        assert url.port is not None
+        assert Answer(url.port, f"/?{url.query}").status == 303
+        with served(database, "--port", str(url.port)) as other:
+            assert "choose another one with --port" in other.communicate(timeout=60)[1]
+            assert other.returncode == 1
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
