@@ -27,8 +27,8 @@ LAKE: Final = "ducklake:"
 HELP_OPTIONS: Final = ["-h", "--help"]
 TASKS: Final = {
     "LOAD": ("ingest", "record", "doctor", "traces"),
-    "ASK": ("query", "top", "show", "tui"),
-    "EXPLAIN": ("why", "diff", "analyze", "ncu", "report", "serve"),
+    "ASK": ("query", "top", "show", "tui", "serve"),
+    "EXPLAIN": ("why", "diff", "analyze", "ncu", "report"),
     "REPLAY": ("replay",),
     "SHARE": ("export",),
     "MAINTAIN": ("db",),
