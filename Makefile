@@ -5,8 +5,9 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 PIP_INSTALL := bin/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-# One worker per processor; a worker keeps to neighbouring tests, so that few of the shared databases are made twice.
-WORKERS ?= logical
+# One worker more than processors, for tests wait for processes and servers that they start. A worker keeps to neighbouring tests, so that few of
+# the shared databases are made twice.
+WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)))
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=worksteal
 # What asks the database; command line and reports print what these ask. Left out there: tests marked `slow`, seconds of work around
 # few questions, and tests marked `again`, which ask with the views, macros and statements of a test beside them.

@@ -8,6 +8,7 @@ gathers the columns of several has to translate. Nothing here needs polars: work
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from array import array
 from collections import Counter
@@ -197,14 +198,18 @@ def _side_by_side(
     return spans, tuple(texts)
 
 
+_arguments = functools.cache(Arguments)
+"""Each takes a millisecond to make, and none changes."""
+
+
 class Narrower:
     """Reads pieces of one trace. Codes go on from piece to piece, so that each meaning is worked out once."""
 
     def __init__(self) -> None:
         self._exact = False
         self._uncommon = 0
-        self._arguments = {group: Arguments(group) for group in fields.INTERNED}
-        self._common = Arguments("op", fields.COMMON)
+        self._arguments = {group: _arguments(group) for group in fields.INTERNED}
+        self._common = _arguments("op", fields.COMMON)
         self._codes = {"thread": Codes(_thread)}
         for group, columns in fields.INTERNED.items():
             self._codes |= {column: Codes(_meaning(self._arguments[group], self._common, column)) for column in columns}

@@ -121,7 +121,8 @@ def bin_up(con: Connection, trace_id: str) -> None:
     of_trace = {"trace_id": trace_id}
     con.execute(statement("commit", "forget_bins"), of_trace)
     con.execute(statement("commit", "span"), {**of_trace, "fewest_binned": FEWEST_BINNED, "bins": BINS})
-    con.execute(statement("commit", "bin_up"), of_trace)
+    if con.execute(statement("commit", "has_bins"), of_trace).fetchone() == (True,):
+        con.execute(statement("commit", "bin_up"), of_trace)
 
 
 def _insert(con: Connection, manifest: Manifest) -> None:

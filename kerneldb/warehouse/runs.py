@@ -94,6 +94,8 @@ def added(
     """
     for trace_id in () if noted else trace_ids:
         links.note(con, trace_id)
+    if con.execute(statement("runs", "is_one")).fetchone() == (True,):
+        return judge(con, trace_ids)
     links.find(con, trace_ids)
     if beside is None and (tied := _alone(con, trace_ids)) is not None:
         return _judge(con, trace_ids, *tied)

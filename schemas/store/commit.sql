@@ -213,6 +213,9 @@ FROM (
 ) AS found
 WHERE traces.trace_id = $trace_id;
 
+-- name: has_bins
+SELECT bin_ns IS NOT NULL FROM traces WHERE trace_id = $trace_id;
+
 -- name: bin_up
 INSERT INTO timeline_bins BY NAME
 SELECT

@@ -23,6 +23,10 @@ WHERE
         )
     );
 
+-- name: is_one
+-- Whether the database holds no more than one trace, which nothing has to be looked for.
+SELECT count(*) < 2 FROM (FROM traces LIMIT 2);
+
 -- name: kind_of
 SELECT source, rank FROM traces WHERE trace_id = $trace_id;
 

@@ -39,18 +39,23 @@ GRAPH_LAUNCHES = tuple(Launch("gemm", 300 * number, 290, grid=9, phase="decode")
 
 def insert(warehouse: Warehouse, table: str, rows: Iterable[Row]) -> None:
     """Add rows to a table, and nothing else; see `settle`."""
+    warehouse.write(lambda con: _add(con, table, rows))
+
+
+def _add(con: duckdb.DuckDBPyConnection, table: str, rows: Iterable[Row]) -> None:
+    for row in rows:
+        columns = ", ".join(f"${name} AS {name}" for name in row)
+        con.execute(f"INSERT INTO {table} BY NAME SELECT {columns}", row)
+
+
+def settle(warehouse: Warehouse, table: str = "", rows: Iterable[Row] = ()) -> None:
+    """Add rows to a table, if any, and reconcile anew, as kerneldb does itself where they come by its own ways."""
 
     def add(con: duckdb.DuckDBPyConnection) -> None:
-        for row in rows:
-            columns = ", ".join(f"${name} AS {name}" for name in row)
-            con.execute(f"INSERT INTO {table} BY NAME SELECT {columns}", row)
+        _add(con, table, rows)
+        reconciliation.refresh(con)
 
     warehouse.write(add)
-
-
-def settle(warehouse: Warehouse) -> None:
-    """Reconciled anew, as kerneldb does itself where rows come by its own ways."""
-    warehouse.write(reconciliation.refresh)
 
 
 def measurement(

@@ -84,7 +84,6 @@ def test_host_bound_time_is_observed_not_predicted(unchanged: Unchanged) -> None
 @pytest.mark.again
 def test_gpu_bound_error(closed: Warehouse) -> None:
     closed.query(GPU_BOUND, write=True)
-    settle(closed)
     row, found = balance(closed), components(closed)
     assert (row["status"], row["waiting_ns"]) == ("GPU bound", None)
     assert row["error_pct"] == pytest.approx(100 * (PREDICTED_NS / 1000 - 1))
@@ -125,14 +124,12 @@ def test_energy_dynamic(unchanged: Unchanged) -> None:
 @pytest.mark.again
 def test_drift_is_an_error_of_all_energies(closed: Warehouse) -> None:
     closed.query("UPDATE replay_runs SET energy_drift = 0.1", write=True)
-    settle(closed)
     assert balance(closed)["dynamic_half_mj"] == pytest.approx(math.hypot(0.004, 0.001, 1.96 * 0.1 * 0.05))
 
 
 @pytest.mark.again
 def test_little_known_energy_gives_no_error(closed: Warehouse) -> None:
     closed.query("UPDATE replays SET dynamic_mj = NULL WHERE signature_id LIKE 's:gemm%'", write=True)
-    settle(closed)
     row, found = balance(closed), components(closed)
     assert row["powered_time_pct"] == pytest.approx(100 * 90 / 520)
     assert (row["dynamic_error_pct"], row["energy_error_pct"]) == (None, None)
@@ -181,8 +178,7 @@ def test_kernels_that_the_power_cap_slows_down_are_taken_at_the_clock_of_the_mod
         "clock_mhz": 2000.0,
     }
     capped = {"capped_mhz": 1400.0, "capped_stretch": 1.5, "capped_dynamic_mj": 0.016}
-    insert(closed, "replay_calls", [{**told, "energy_sm_mhz": 2000.0, "dynamic_mj": 0.02, **capped}])
-    settle(closed)
+    settle(closed, "replay_calls", [{**told, "energy_sm_mhz": 2000.0, "dynamic_mj": 0.02, **capped}])
     row = balance(closed)
     longer = 420 * 0.5 * (1 / 1600 - 1 / 2000) / (1 / 1400 - 1 / 2000)
     cheaper = 0.04 * -0.2 * (2000 - 1600) / (2000 - 1400)
@@ -196,7 +192,6 @@ def test_kernels_that_the_power_cap_slows_down_are_taken_at_the_clock_of_the_mod
     found = rows(closed, "FROM reconciliation_kernels WHERE mode = 'eager' AND kernel LIKE '%add%'")
     assert [(one["clock_ns"], one["clock_mj"]) for one in found] == [(0, 0)]
     closed.query("UPDATE measurements SET value = 1200 WHERE quantity = 'sm_mhz'", write=True)
-    settle(closed)
     assert balance(closed)["clock_ns"] == pytest.approx(420 * 0.5)
 
 
@@ -239,8 +234,7 @@ def test_graph_mode_takes_what_kernels_are_from_the_eager_trace(closed: Warehous
     closed.query("UPDATE launches SET end_ns = end_ns - 100, duration_ns = 190 WHERE trace_id = 't:graph'", write=True)
     closed.query("UPDATE signatures SET grid_x = 1 WHERE signature_id = 's:gemm:9:'", write=True)
     figures = (("wall_ns", 520.0), ("launches", 2.0))
-    insert(closed, "measurements", [measurement(*one, mode="cuda_graph", trace_id="t:graph") for one in figures])
-    settle(closed)
+    settle(closed, "measurements", [measurement(*one, mode="cuda_graph", trace_id="t:graph") for one in figures])
     row = balance(closed, "mode = 'cuda_graph'")
     assert (row["trace"], row["kernels_trace"], row["n"], row["iterations"]) == ("graph", "eager", 2.0, 2)
     assert (row["kernels_ns"], row["recorded_ns"]) == (2 * 210, 2 * 190)
@@ -261,8 +255,7 @@ def test_other_kernels_of_a_graph_keep_their_recorded_time(closed: Warehouse, ch
     if change != "SELECT 1":
         closed.query("UPDATE signatures SET grid_x = 1 WHERE signature_id = 's:gemm:9:'", write=True)
         closed.query(change, write=True)
-    insert(closed, "measurements", [measurement("wall_ns", 520.0, mode="cuda_graph", trace_id="t:graph")])
-    settle(closed)
+    settle(closed, "measurements", [measurement("wall_ns", 520.0, mode="cuda_graph", trace_id="t:graph")])
     (row,) = rows(closed, "FROM reconciliation_kernels WHERE mode = 'cuda_graph'")
     assert (row["signature_id"], row["replayed_ns"]) == ("s:gemm:9:", None)
     assert row["reason"] == f"under CUDA graphs: {reason}"
@@ -292,8 +285,7 @@ def test_alike_launches_are_told_by_their_order(closed: Warehouse) -> None:
         for n in range(2)
     ]
     insert(closed, "ranges", steps)
-    insert(closed, "measurements", [measurement("wall_ns", 520.0, mode="cuda_graph", trace_id="t:graph")])
-    settle(closed)
+    settle(closed, "measurements", [measurement("wall_ns", 520.0, mode="cuda_graph", trace_id="t:graph")])
     found = rows(closed, "FROM reconciliation_kernels WHERE mode = 'cuda_graph'")
     assert {row["signature_id"]: row["n"] for row in found} == {"s:gemm:1:aten::mm": 1.0, "s:other": 1.0}
 
@@ -319,16 +311,14 @@ def test_of_recordings_with_one_name_the_eager_trace_is_that_of_the_same(
         )
     insert(closed, "measurements", [measurement("wall_ns", 999.0, trace_id="t:a", **{"uuid": "GPU-1", **other})])
     graph = {"mode": "cuda_graph", "trace_id": "t:graph", "uuid": "GPU-1", "measured_at": "2026-11-21 10:04:00"}
-    insert(closed, "measurements", [measurement("wall_ns", 520.0, **graph)])
-    settle(closed)
+    settle(closed, "measurements", [measurement("wall_ns", 520.0, **graph)])
     assert balance(closed, "mode = 'cuda_graph'")["kernels_trace"] == told
 
 
 @pytest.mark.again
 def test_graph_mode_without_eager_trace_keeps_its_own(closed: Warehouse) -> None:
     closed.query("DELETE FROM measurements", write=True)
-    insert(closed, "measurements", [measurement("wall_ns", 1200.0, mode="cuda_graph", trace_id="t:graph")])
-    settle(closed)
+    settle(closed, "measurements", [measurement("wall_ns", 1200.0, mode="cuda_graph", trace_id="t:graph")])
     row = balance(closed, "true")
     assert (row["kernels_trace"], row["n"], row["replayed_launches_pct"]) == ("graph", 4.0, 0.0)
     assert row["error_reason"] == "no kernel of this workload was replayed on this GPU"
@@ -352,8 +342,7 @@ def test_gaps_of_a_full_queue_and_longer_waits_of_a_graph(closed: Warehouse) -> 
     """Of 80 launches queued at time 0, all but the first wait: 59 for 10 ns, 20 for 30 ns (behind each fourth)."""
     closed.query(QUEUED, write=True)
     closed.query("DELETE FROM launches WHERE trace_id = 't:graph' AND launch_index < 100", write=True)
-    insert(closed, "measurements", [measurement("wall_ns", 8000.0, mode="cuda_graph", trace_id="t:graph")])
-    settle(closed)
+    settle(closed, "measurements", [measurement("wall_ns", 8000.0, mode="cuda_graph", trace_id="t:graph")])
     row = balance(closed, "mode = 'cuda_graph'")
     assert (row["gap_ns"], row["gap_source"]) == (10.0, "median of 79 gaps with a full queue, trace graph")
     assert (row["gaps_ns"], row["idle_ns"]) == (80 * 10, 59 * 10 + 20 * 30 - 80 * 10)
@@ -379,8 +368,7 @@ def test_a_graph_that_was_held_up_once_does_not_wait(closed: Warehouse) -> None:
     steps = [{"name": f"ProfilerStep#{number}", "start_ns": 1_000_000 * number} for number in range(2)]
     common = {"trace_id": "t:graph", "kind": "user_annotation", "duration_ns": 1_000_000}
     insert(closed, "ranges", [{**common, "range_id": 900 + place, **step} for place, step in enumerate(steps)])
-    insert(closed, "measurements", [measurement("wall_ns", 8000.0, mode="cuda_graph", trace_id="t:graph")])
-    settle(closed)
+    settle(closed, "measurements", [measurement("wall_ns", 8000.0, mode="cuda_graph", trace_id="t:graph")])
     row = balance(closed, "mode = 'cuda_graph'")
     assert (row["iterations"], row["gap_ns"], row["gaps_ns"]) == (2, 10.0, 80 * 10)
     assert row["idle_ns"] == 59 * 10 + 20 * 30 - 80 * 10  # as in the first step: neither the wait nor its launch counts
@@ -389,8 +377,7 @@ def test_a_graph_that_was_held_up_once_does_not_wait(closed: Warehouse) -> None:
 @pytest.mark.again
 def test_launches_per_iteration_tell_how_many_there_are(closed: Warehouse) -> None:
     closed.query("DELETE FROM ranges", write=True)
-    insert(closed, "measurements", [measurement("launches", 3.0)])
-    settle(closed)
+    settle(closed, "measurements", [measurement("launches", 3.0)])
     row = balance(closed)
     assert (row["iterations"], row["n"]) == (3, 3.0)
 
@@ -398,7 +385,6 @@ def test_launches_per_iteration_tell_how_many_there_are(closed: Warehouse) -> No
 @pytest.mark.again
 def test_ranges_called_as_the_workload_mark_iterations(closed: Warehouse) -> None:
     closed.query("UPDATE ranges SET name = 'decode'", write=True)
-    settle(closed)
     assert balance(closed)["predicted_ns"] == pytest.approx(PREDICTED_NS)
 
 
@@ -407,8 +393,7 @@ def test_latest_good_replay_counts(closed: Warehouse) -> None:
     later = {"run_id": "run2", "started": "2026-11-22 10:00:00", "gpu": GPU}
     insert(closed, "replay_runs", [later])
     insert(closed, "replays", [replay("s:gemm:1:aten::mm", 220.0, 4.0, run_id="run2")])
-    insert(closed, "replays", [replay("s:add:1:aten::add", None, run_id="run2", reason="out of memory")])
-    settle(closed)
+    settle(closed, "replays", [replay("s:add:1:aten::add", None, run_id="run2", reason="out of memory")])
     row = balance(closed)
     assert row["kernels_ns"] == 2 * 220 + 90
     assert row["dynamic_mj"] == pytest.approx(0.05), "the energy stays that of the run which measured it"
@@ -416,15 +401,13 @@ def test_latest_good_replay_counts(closed: Warehouse) -> None:
 
 @pytest.mark.again
 def test_calls_of_one_signature_weigh_by_their_launches(closed: Warehouse) -> None:
-    insert(closed, "replays", [replay("s:gemm:1:aten::mm", 250.0, 5.0, launches=3, item_id="other call")])
-    settle(closed)
+    settle(closed, "replays", [replay("s:gemm:1:aten::mm", 250.0, 5.0, launches=3, item_id="other call")])
     assert balance(closed)["kernels_ns"] == 2 * (210 + 3 * 250) / 4 + 90
 
 
 @pytest.mark.again
 def test_replays_of_another_gpu_do_not_count(closed: Warehouse) -> None:
     closed.query("UPDATE replay_runs SET gpu = 'GPU of somebody else'", write=True)
-    settle(closed)
     row = balance(closed)
     assert (row["kernels_ns"], row["replayed_launches_pct"]) == (0.0, 0.0)
     found = rows(closed, "FROM reconciliation_kernels WHERE kernel = 'gemm'")
@@ -467,7 +450,6 @@ def test_unknown_terms_say_why(closed: Warehouse, change: str, component: tuple[
 def test_unknown_gap(closed: Warehouse) -> None:
     closed.query("UPDATE replay_runs SET gap_ns = NULL", write=True)
     closed.query(GPU_BOUND, write=True)
-    settle(closed)
     row, found = balance(closed), components(closed)
     assert (row["gap_ns"], row["gaps_ns"], row["error_pct"]) == (None, None, None)
     assert found["time", "launch gaps"]["status"] == "unknown"
@@ -477,7 +459,6 @@ def test_unknown_gap(closed: Warehouse) -> None:
 @pytest.mark.again
 def test_several_devices_are_told(closed: Warehouse) -> None:
     closed.query("UPDATE launches SET device = 1 WHERE stream = 8", write=True)
-    settle(closed)
     assert balance(closed)["time_reason"] == "several devices: their times are summed"
 
 
@@ -532,7 +513,6 @@ def test_the_error_dynamic_has_the_errors_of_both_sides(unchanged: Unchanged) ->
 def test_a_measurement_that_may_be_nothing_bounds_no_error(closed: Warehouse) -> None:
     closed.query(GPU_BOUND, write=True)
     closed.query("UPDATE measurements SET low = -1 WHERE quantity IN ('wall_ns', 'energy_mj')", write=True)
-    settle(closed)
     found = components(closed)
     for section in ("time", "energy"):
         error = found[section, "error"]
@@ -544,7 +524,6 @@ def test_a_measurement_that_may_be_nothing_bounds_no_error(closed: Warehouse) ->
 )
 def test_a_selection_has_no_error_against_the_whole(closed: Warehouse, busy: int) -> None:
     closed.query(f"UPDATE measurements SET value = {busy} WHERE quantity = 'busy_ns'", write=True)
-    settle(closed)
     found = of_selection(closed, "category = 'GEMM'").components
     reason = "only part of the launches is selected, but the measurement is of all"
     errors = [row for row in found if row.role == "error"]
@@ -559,13 +538,11 @@ def test_a_selection_has_no_error_against_the_whole(closed: Warehouse, busy: int
 def test_what_is_mostly_recorded_has_no_interval(closed: Warehouse) -> None:
     closed.query(GPU_BOUND, write=True)
     closed.query("UPDATE replays SET mean_ns = NULL WHERE signature_id LIKE 's:gemm%'", write=True)
-    settle(closed)
     found = components(closed)
     for component in ("predicted, GPU bound", "error"):
         assert (found["time", component]["value"] is None, found["time", component]["low"]) == (False, None)
     error = found["time", "error"]
     assert (error["status"], error["note"]) == ("recorded", "only 19.6 % of the recorded time is replayed")
     closed.query("DELETE FROM replays", write=True)
-    settle(closed)
     kernels = components(closed)["time", "kernels"]
     assert (kernels["value"], kernels["low"], kernels["high"]) == (0, None, None)

@@ -113,7 +113,6 @@ def test_where_selects_kernels(closed: Warehouse) -> None:
     with pytest.raises(KerneldbError, match="no launch of the measured workloads is selected"):
         api.open(closed.path).reconciliation(where="false")
     closed.query("DELETE FROM launches", write=True)
-    settle(closed)
     with pytest.raises(KerneldbError, match="no GPU activity"):
         api.open(closed.path).reconciliation()
 
@@ -122,7 +121,6 @@ def test_nothing_measured_names_the_remedy(closed: Warehouse) -> None:
     with pytest.raises(KerneldbError, match=r"nothing was measured whole of graph.*kerneldb record MODEL"):
         api.open(closed.path).reconciliation("graph")
     closed.query("DELETE FROM measurements", write=True)
-    settle(closed)
     done = run(closed)
     assert (done.exit_code, done.stdout) == (1, "")
     assert "kerneldb record MODEL" in done.stderr
@@ -131,7 +129,6 @@ def test_nothing_measured_names_the_remedy(closed: Warehouse) -> None:
 @pytest.mark.again
 def test_nothing_replayed_names_the_remedy(closed: Warehouse) -> None:
     closed.query("DELETE FROM replays", write=True)
-    settle(closed)
     done = run(closed, "eager", "--json")
     assert done.exit_code == 0
     assert "replay them with: kerneldb replay --trace eager" in done.stderr

@@ -37,8 +37,7 @@ def test_only_what_a_trace_tells_of_is_balanced_anew(closed: Warehouse, tmp_path
 
 def test_other_measured_runs_stay_as_they_are(closed: Warehouse, tmp_path: Path) -> None:
     closed.commit(Traces(tmp_path)("apart", LAUNCHES))
-    insert(closed, "measurements", [measurement("wall_ns", 900.0, trace_id="t:apart", run="another")])
-    settle(closed)
+    settle(closed, "measurements", [measurement("wall_ns", 900.0, trace_id="t:apart", run="another")])
     closed.query(STALE, write=True)
     closed.rename("apart", "away")
     assert rows(closed, "SELECT trace, model FROM reconciliation ORDER BY trace") == [
@@ -61,8 +60,7 @@ def test_what_is_removed_has_no_balance(closed: Warehouse) -> None:
 
 def test_a_stated_run_parts_workloads(closed: Warehouse) -> None:
     graph = measurement("wall_ns", 520.0, mode="cuda_graph", trace_id="t:graph", run=None)
-    insert(closed, "measurements", [graph])
-    settle(closed)
+    settle(closed, "measurements", [graph])
     sql = "SELECT kernels_trace FROM reconciliation WHERE trace = 'graph'"
     assert values(closed, sql) == ["eager"]
     closed.set_run("graph", "another")
