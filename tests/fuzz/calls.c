@@ -74,6 +74,16 @@ static int refused(int grows) {
 
 static int halfway(void) { return way == ENDS_HALFWAY && atomic_load(counted) == at; }
 
+/* DuckDB writes blocks of its metadata in place. One of which half is written makes the file unreadable, and nothing that
+ * calls DuckDB can help that, so its blocks are written whole or not at all here: see docs/robustness.md.
+ */
+static int is_block(int fd) {
+    char link[64], path[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof path);
+    return n > 7 && !strncmp(path + n - 7, ".duckdb", 7);
+}
+
 #define NEXT(name) \
     static __typeof__(&name) next; \
     if (!next) next = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
@@ -88,22 +98,24 @@ static int halfway(void) { return way == ENDS_HALFWAY && atomic_load(counted) ==
         return done; \
     }
 
-#define WRITING(result, name, parameters, arguments, half) \
+#define WRITING(result, name, whole, parameters, arguments, half) \
     result name parameters { \
         NEXT(name); \
         if (!of_ours(fd)) return next arguments; \
         if (refused(GROWS)) return -1; \
         if (halfway()) { \
-            (void)!next half; \
+            (void)!((whole) ? next arguments : next half); \
             kill(getpid(), SIGKILL); \
         } \
         return next arguments; \
     }
 
-WRITING(ssize_t, write, (int fd, const void *data, size_t n), (fd, data, n), (fd, data, n / 2))
-WRITING(ssize_t, pwrite, (int fd, const void *data, size_t n, off_t to), (fd, data, n, to), (fd, data, n / 2, to))
-WRITING(ssize_t, pwrite64, (int fd, const void *data, size_t n, off64_t to), (fd, data, n, to), (fd, data, n / 2, to))
-WRITING(ssize_t, writev, (int fd, const struct iovec *parts, int n), (fd, parts, n), (fd, parts, n / 2))
+WRITING(ssize_t, write, 0, (int fd, const void *data, size_t n), (fd, data, n), (fd, data, n / 2))
+WRITING(ssize_t, pwrite, is_block(fd), (int fd, const void *data, size_t n, off_t to), (fd, data, n, to),
+        (fd, data, n / 2, to))
+WRITING(ssize_t, pwrite64, is_block(fd), (int fd, const void *data, size_t n, off64_t to), (fd, data, n, to),
+        (fd, data, n / 2, to))
+WRITING(ssize_t, writev, 0, (int fd, const struct iovec *parts, int n), (fd, parts, n), (fd, parts, n / 2))
 CHANGING(GROWS, of_ours(out), ssize_t, sendfile, (int out, int in, off_t *from, size_t n), (out, in, from, n))
 CHANGING(GROWS, of_ours(out), ssize_t, copy_file_range,
          (int in, off64_t *from, int out, off64_t *to, size_t n, unsigned flags), (in, from, out, to, n, flags))
