@@ -28,6 +28,8 @@ LONGEST_NS: Final = 7 * 86_400 * 10**9
 fit into 64 bits."""
 LATEST_NS: Final = 1 << 61
 """73 years from the beginning of the clock: the difference of two such times, and its double, fit into 64 bits."""
+MOST_LAUNCHES: Final = 10**12
+"""One a microsecond for eleven days: sums of so large counts over millions of rows fit into 64 bits."""
 SLACK_NS: Final = 10**9
 """A kernel may end a little after the recording does."""
 SATURATED: Final = 9 * 10**18
@@ -36,6 +38,7 @@ DAYS: Final = LONGEST_NS // (86_400 * 10**9)
 NEGATIVE: Final = "with a negative duration"
 LONG: Final = f"longer than {DAYS} days"
 LATE: Final = "that ends after the recorded window"
+UNCOUNTED: Final = "sum over a number of launches that no recording has"
 NO_CLOCK: Final = "with a time that no clock shows"
 SPANS: Final[Mapping[str, str]] = {
     "launches": "launch",
@@ -210,6 +213,11 @@ class Guard:
 
     def _sums(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Sums of which one is impossible are all left out: the others hold the same durations."""
+        counted = pl.col("n").is_between(0, MOST_LAUNCHES)
+        odd = frame.filter(~counted)
+        if odd.height:
+            self._add(UNCOUNTED, odd.height, _example_of(odd, f"{odd['n'][0]:,}"))
+            frame = frame.filter(counted)
         present = [name for name in SUMS if name in frame.columns]
         limits = _limits()
         negative = _any(pl.col(name) < 0 for name in present)
@@ -297,7 +305,10 @@ def _limits() -> dict[str, pl.Expr]:
 
 def _example(rows: pl.DataFrame, value: str) -> Example:
     number = rows[value][0] if value in rows.columns else None
-    text = "unknown" if number is None else f"{number:,} ns"
+    return _example_of(rows, "unknown" if number is None else f"{number:,} ns")
+
+
+def _example_of(rows: pl.DataFrame, text: str) -> Example:
     if "name" in rows.columns:
         return None, f"{rows['name'][0]}: {text}"
     return rows["signature_id"][0] if "signature_id" in rows.columns else None, text

@@ -55,7 +55,7 @@ class Warehouse:
         warehouse = cls(path, lock_timeout)
         if warehouse.place.is_lake:
             with warehouse.connection() as con, store_errors(warehouse.place):
-                migrate.require_finished(migrate.inspect(con, warehouse.place), warehouse.place)
+                migrate.require_finished(_known_lake(con, warehouse.place), warehouse.place)
         else:
             warehouse._make_sure()
         return warehouse
@@ -90,7 +90,7 @@ class Warehouse:
         is_known = strangers.is_known(seen)
         with self.connection() as con, store_errors(self.place):
             state = migrate.inspect(con, self.place) if is_known else examined(con, self.place)
-            is_ours = is_known or (state.is_current and strangers.is_genuine(con, template.ours()))
+            is_ours = is_known or is_genuine(con, state, self.place)
         if not (state.is_current and is_ours):
             self._catch_up(state, is_known=is_known)
         elif not is_known:
@@ -305,6 +305,27 @@ def examined(con: duckdb.DuckDBPyConnection, place: Place) -> migrate.State:
     state = migrate.inspect(con, place)
     if state.is_current:  # tables that are made of others differ from version to version
         strangers.require_columns(con, place, template.ours())
+    return state
+
+
+def is_genuine(con: duckdb.DuckDBPyConnection, state: migrate.State, place: Place) -> bool:
+    """Whether the database is of this version, and its views and macros are those of kerneldb."""
+    return state.is_current and strangers.is_genuine(con, template.ours(), of_lake=place.is_lake)
+
+
+def _known_lake(con: duckdb.DuckDBPyConnection, lake: Place) -> migrate.State:
+    """The state of a lake whose definitions were looked at as they are now.
+
+    Views and macros that say that they are of this version have to be; those of another version serve as they are.
+    Raises WarehouseVersionError.
+    """
+    seen = strangers.look_at_lake(con)
+    if strangers.is_known(seen):
+        return migrate.inspect(con, lake)
+    state = examined(con, lake)
+    if state.is_current and not is_genuine(con, state, lake):
+        raise strangers.not_genuine(lake)
+    strangers.remember(seen)
     return state
 
 

@@ -217,6 +217,10 @@ def _problem_of_engine(path: Path, text: str) -> WarehouseError:
             f"{path} was written by a newer DuckDB than {duckdb.__version__}: pip install --upgrade duckdb\n{text}"
         )
         return WarehouseVersionError(message)
+    if "Corrupt database file" in text:
+        return WarehouseError(
+            f"{path} is damaged: {text}. Take a copy of it, or read its traces into a new file with --db"
+        )
     return WarehouseError(f"{path} cannot be opened: {text}")
 
 

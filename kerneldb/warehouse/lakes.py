@@ -154,9 +154,12 @@ def _above(data: str) -> list[str]:
 
 @contextlib.contextmanager
 def owner(place: Place) -> Iterator[Connection]:
-    """A connection for statements of kerneldb alone: definitions, fillers, upkeep. It is not confined to folders."""
+    """A connection for statements of kerneldb alone: definitions, fillers, upkeep. It reaches the files of the lake."""
     with contextlib.closing(_plain(place, "attach_for_writing")) as con:
-        _make_folders(con, data_path(con))
+        data = data_path(con)
+        _require_folder(con, place, data)
+        _make_folders(con, data)
+        confine(con, [data])
         yield con
 
 
@@ -165,6 +168,7 @@ def _connected(place: Place, way: str, folders: tuple[Path, ...]) -> Connection:
     con = _plain(place, way)
     try:
         data = data_path(con)
+        _require_folder(con, place, data)
         if way == "attach_for_writing":
             _make_folders(con, data)
             if place.catalog == "postgres":
@@ -250,6 +254,37 @@ def data_path(con: Connection, database: str = "warehouse") -> str:
     """The folder or S3 prefix of the files of an attached lake."""
     (path,) = con.execute(statement("lake", "data_path"), {"database": database}).fetchone() or ("",)
     return str(path)
+
+
+def _require_folder(con: Connection, place: Place, data: str) -> None:
+    """Raise WarehouseError where the folder that the catalog names holds other files than those of a lake.
+
+    What the lake defines may read that folder, and `compact` removes files there: a catalog must not name your own.
+    """
+    if data.startswith(REMOTE) or not Path(data).is_dir():
+        return
+    schemas = {name for (name,) in con.execute(statement("lake", "folders")).fetchall()}
+    for path in _visible(Path(data)):
+        odd = path if path.name not in schemas or not path.is_dir() else _first_file(path)
+        if odd is not None:
+            raise not_of_the_lake(place, data, odd)
+
+
+def _first_file(folder: Path) -> Path | None:
+    return next((path for path in _visible(folder) if not path.is_dir()), None)
+
+
+def _visible(folder: Path) -> Iterator[Path]:
+    """What is in a folder, but for hidden files, which file systems and their browsers leave there."""
+    return (path for path in folder.iterdir() if not (path.name.startswith(".") and path.is_file()))
+
+
+def not_of_the_lake(place: Place, data: str, file: Path | str) -> WarehouseError:
+    """The error of a folder of files in which there is one that is no part of the lake."""
+    return WarehouseError(
+        f"{place}: its catalog says that its files are in {data}, where there is something else: {file}. Whoever made "
+        "the catalog could read and remove what is there; if it is yours, move that to another place"
+    )
 
 
 def _make_folders(con: Connection, data: str) -> None:

@@ -1,10 +1,11 @@
-"""Databases of strangers: whether what a file defines is what kerneldb defines, before anything of it is asked.
+"""Databases of strangers: whether what a file or lake defines is what kerneldb defines, before any of it is asked.
 
 A file brings views and macros that run inside every question. They reach no other file, but they could answer with
 false numbers or without end: a macro named `sum` or `+` is called in place of the function. So a file that this user
 has not opened as it is now is looked at first. What kerneldb makes must be there as kerneldb makes it, and nothing of
 the file may stand in for functions of DuckDB, or run beside our statements; views and macros that differ are made anew.
-What else a user keeps in the file stays. The rows are what the stranger says they are: nothing can tell.
+What else a user keeps in the file stays. The rows are what the stranger says they are: nothing can tell. A lake is of
+many, so nothing is made anew there unless a user asks; what differs is refused.
 """
 
 from __future__ import annotations
@@ -83,20 +84,22 @@ def require_columns(con: Connection, place: Place, ours: Ours) -> None:
         raise _changed(place, [f"the column {table}.{name} {kind}" for table, name, kind in sorted(differing)])
 
 
-def is_genuine(con: Connection, ours: Ours) -> bool:
+def is_genuine(con: Connection, ours: Ours, *, of_lake: bool = False) -> bool:
     """Whether views and macros are those that kerneldb makes: their statements, arguments, and defaults of these."""
     with aside(con):
-        return _statements(con) == ours.statements and _defaults(con) == ours.defaults
+        return _statements(con, "macros_of_lake" if of_lake else "macros") == ours.statements and (
+            _defaults(con) == ours.defaults
+        )
 
 
 def read(con: Connection) -> Ours:
     """What a database that kerneldb just made defines."""
     with aside(con):
-        return Ours(_statements(con), _defaults(con), tuple(_rows(con, "columns")))
+        return Ours(_statements(con, "macros"), _defaults(con), tuple(_rows(con, "columns")))
 
 
-def _statements(con: Connection) -> str:
-    return _digest([tuple(map(_ordered, row)) for name in ("views", "macros") for row in _rows(con, name)])
+def _statements(con: Connection, macros: str) -> str:
+    return _digest([tuple(map(_ordered, row)) for name in ("views", macros) for row in _rows(con, name)])
 
 
 def _ordered(text: str) -> str:
@@ -147,6 +150,20 @@ def _changed(place: Place, found: list[str]) -> WarehouseVersionError:
     return WarehouseVersionError(
         f"{place} was changed by something else than kerneldb: {'; '.join(found[:NAMED])}{more}. "
         "Answers could be wrong; read the traces anew, or take that out of the file"
+    )
+
+
+def look_at_lake(con: Connection) -> str:
+    """All that the catalog of a lake defines, in a line."""
+    with aside(con):
+        return f"lake-{_digest(con.execute(statement('lake', 'defined')).fetchall())}"
+
+
+def not_genuine(lake: Place) -> WarehouseVersionError:
+    """The error of a lake whose views and macros are not those of this version, which it says they are."""
+    return WarehouseVersionError(
+        f"{lake}: views or macros were changed by something else than kerneldb, so answers could be wrong; if the lake "
+        f"is yours, make them anew once nobody writes to it: kerneldb --db '{lake}' db migrate"
     )
 
 

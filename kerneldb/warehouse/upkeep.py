@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from kerneldb.errors import UsageError, WarehouseVersionError
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import Warehouse, examined, lakes, migrate
+from kerneldb.warehouse import Warehouse, examined, is_genuine, lakes, migrate
 from kerneldb.warehouse.engine import literal, store_errors, transaction
 from kerneldb.warehouse.session import session_of
 
@@ -57,6 +57,7 @@ def init(place: Place, data: str | None, timeout: float) -> None:
     if data is not None:
         lakes.create(place, _folder(data))
     with lakes.owner(place) as con, store_errors(place):
+        examined(con, place)
         _bring_up(con, place)
 
 
@@ -71,11 +72,11 @@ def migrate_to_newest(place: Place, timeout: float) -> tuple[int, int]:
         Warehouse.open(place, timeout)
         return version, migrate.newest()
     with lakes.owner(place) as con, store_errors(place):
-        found = migrate.inspect(con, place)
+        found = examined(con, place)
         if found.version == 0:
             message = f"{place} holds no tables; make them with: kerneldb --db '{place}' db init"
             raise WarehouseVersionError(message)
-        _bring_up(con, place)
+        _bring_up(con, place, anew=not is_genuine(con, found, place))
     return found.version, migrate.newest()
 
 
@@ -88,9 +89,9 @@ def _folder(data: str) -> str:
     return f"{folder}/"
 
 
-def _bring_up(con: Connection, place: Place) -> None:
+def _bring_up(con: Connection, place: Place, *, anew: bool = False) -> None:
     """Make what is missing: definitions in one transaction, then the fillers of empty tables in two."""
-    migrate.upgrade(con, place)
+    migrate.upgrade(con, place, anew=anew)
     tables = [table for (table,) in con.execute(statement("lake", "tables")).fetchall()]
     unfinished = migrate.inspect(con, place).unfinished
     empty = unfinished.split() if unfinished else _never_filled(con, tables)
@@ -129,6 +130,7 @@ def compact(place: Place, keep_hours: int, orphan_hours: int, timeout: float) ->
         raise UsageError(message)
     with lakes.owner(place) as con, store_errors(place):
         before = _counts(con)
+        _require_own_files(con, place)
         for step in ("flush_inlined", "rewrite_deleted", "merge"):
             lakes.repeated(place, timeout, functools.partial(_run, con, step))
         old = con.execute(statement("lake", "old_snapshots").format(hours=keep_hours)).fetchall()
@@ -140,6 +142,14 @@ def compact(place: Place, keep_hours: int, orphan_hours: int, timeout: float) ->
         after = _counts(con)
         (snapshots,) = con.execute(statement("lake", "snapshots")).fetchone() or (0,)
     return Compaction(before[0], after[0], after[1], snapshots, len(removed), len(orphans))
+
+
+def _require_own_files(con: Connection, place: Place) -> None:
+    """Raise WarehouseError where the folder or prefix of the lake holds what orphans could be mistaken for."""
+    data = lakes.data_path(con)
+    found = con.execute(statement("lake", "odd_file"), {"data": data}).fetchone()
+    if found is not None and found[0] is not None:
+        raise lakes.not_of_the_lake(place, data, found[0])
 
 
 def _run(con: Connection, step: str) -> None:

@@ -62,6 +62,27 @@ FROM postgres_query(
 -- name: data_path
 SELECT tags['data_path'] FROM duckdb_databases() WHERE database_name = $database;
 
+-- name: folders
+-- Where the files of each schema are, below the folder of the lake.
+SELECT rtrim(path, '/') FROM __ducklake_metadata_warehouse.ducklake_schema WHERE path IS NOT NULL;
+
+-- name: defined
+-- All that the catalog defines now, as texts: what is looked at before a lake is asked, and not again while it is the same.
+SELECT v::VARCHAR FROM __ducklake_metadata_warehouse.ducklake_view AS v WHERE v.end_snapshot IS NULL
+UNION ALL
+SELECT c::VARCHAR FROM __ducklake_metadata_warehouse.ducklake_column AS c WHERE c.end_snapshot IS NULL
+UNION ALL
+SELECT t::VARCHAR FROM __ducklake_metadata_warehouse.ducklake_table AS t WHERE t.end_snapshot IS NULL
+UNION ALL
+SELECT m::VARCHAR FROM __ducklake_metadata_warehouse.ducklake_macro AS m WHERE m.end_snapshot IS NULL
+UNION ALL
+SELECT i::VARCHAR FROM __ducklake_metadata_warehouse.ducklake_macro_impl AS i
+UNION ALL
+SELECT p::VARCHAR FROM __ducklake_metadata_warehouse.ducklake_macro_parameters AS p
+UNION ALL
+SELECT s::VARCHAR FROM __ducklake_metadata_warehouse.ducklake_schema AS s WHERE s.end_snapshot IS NULL
+ORDER BY ALL;
+
 -- name: secret
 CREATE OR REPLACE SECRET kerneldb_s3 (TYPE s3, {settings});
 
@@ -254,6 +275,12 @@ SELECT snapshot_id FROM ducklake_expire_snapshots('warehouse', versions => {vers
 
 -- name: clean_up
 CALL ducklake_cleanup_old_files('warehouse', older_than => now() - to_hours({hours}));
+
+-- name: odd_file
+-- The first file below the folder of the lake that DuckLake did not write, or NULL.
+SELECT min(file)
+FROM glob($data || '**')
+WHERE NOT regexp_matches(substr(file, length($data) + 1), '^[^/]+/[^/]+/.+[.]parquet$') AND NOT starts_with(parse_filename(file), '.');
 
 -- name: orphans
 -- Never cleanup_all: the files of a commit that is under way would go, and every later scan would fail.

@@ -30,7 +30,7 @@ WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($ta
 UNION ALL
 SELECT 'the column ' || table_name || '.' || column_name || ' has a default, or is made of others'
 FROM duckdb_columns()
-WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($tables, table_name) AND column_default IS NOT NULL
+WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($tables, table_name) AND column_default <> 'NULL'
 UNION ALL
 SELECT 'there is a type ' || type_name
 FROM duckdb_types()
@@ -61,6 +61,20 @@ ORDER BY ALL;
 SELECT function_name, function_type, parameters::VARCHAR, macro_definition
 FROM duckdb_functions()
 WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($macros, function_name)
+ORDER BY ALL;
+
+-- name: macros_of_lake
+-- As `macros`: the catalog keeps the texts that DuckDB printed, and prints them in another way once it has read them.
+SELECT
+    m.macro_name,
+    CASE i.type WHEN 'table' THEN 'table_macro' ELSE 'macro' END,
+    '[' || coalesce(string_agg(p.parameter_name, ', ' ORDER BY p.column_id), '') || ']',
+    i.sql
+FROM __ducklake_metadata_warehouse.ducklake_macro AS m
+INNER JOIN __ducklake_metadata_warehouse.ducklake_macro_impl AS i ON m.macro_id = i.macro_id
+LEFT JOIN __ducklake_metadata_warehouse.ducklake_macro_parameters AS p ON i.macro_id = p.macro_id AND i.impl_id = p.impl_id
+WHERE m.end_snapshot IS NULL AND list_contains($macros, m.macro_name)
+GROUP BY m.macro_id, m.macro_name, i.impl_id, i.type, i.sql
 ORDER BY ALL;
 
 -- name: asked_wrong

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from kerneldb.ingest import Options
+from kerneldb.times import UNCOUNTED, Guard
 from tests.ingest.conversion import Converted, convert_file
 from tests.ingest.traces import T0, Raw, Trace, kineto
 from tests.nsys import exports
@@ -166,3 +167,10 @@ def test_power_readings_of_a_later_century(tmp_path: Path) -> None:
     assert log.report("refused") == {"power reading with a time that no clock shows": 1}
     assert [value is None for (value,) in log.rows("power_samples", "epoch_ns")] == [False, True]
     assert (log.trace["window_start_ns"], log.trace["window_end_ns"]) == (0, 0)
+
+
+def test_counts_that_no_recording_has_are_left_out() -> None:
+    guard = Guard()
+    given = pl.DataFrame({"signature_id": ["a", "b", "c"], "n": [3, 9 * 10**18, -1], "total_ns": [5, 5, 5]})
+    assert guard.checked("rollups", given)["signature_id"].to_list() == ["a"]
+    assert list(guard.taken()) == [(UNCOUNTED, 2, ("b", "9,000,000,000,000,000,000"))]
