@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from kerneldb.api.queries import Row
     from kerneldb.replay.wire.plan import Candidate, Item, PlannedKernel
-    from kerneldb.replay.wire.results import CallResult
+    from kerneldb.replay.wire.results import AttemptResult, CallResult
     from kerneldb.warehouse import Warehouse
 
     Ids = Mapping[tuple[str, int], Row]
@@ -61,11 +61,11 @@ def inferred_ids(warehouse: Warehouse, items: Mapping[str, Item], calls: Iterabl
     }
 
 
-def attempt_rows(run_id: str, call: CallResult) -> Iterator[Row]:
-    """Rows of `replay_attempts`."""
-    for index, one in enumerate(call.trail):
+def attempt_rows(run_id: str, item: str, tried: Iterable[AttemptResult]) -> Iterator[Row]:
+    """Rows of `replay_attempts`: the calls that were tried for an item."""
+    for index, one in enumerate(tried):
         row = dataclasses.asdict(one)
-        row |= {**row.pop("call"), "run_id": run_id, "item_id": call.item, "attempt_index": index}
+        row |= {**row.pop("call"), "run_id": run_id, "item_id": item, "attempt_index": index}
         yield {name: value for name, value in row.items() if name not in {"extra", "attempt"}}
 
 

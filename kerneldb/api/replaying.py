@@ -205,14 +205,16 @@ class Store:
         # Rows of `calls`, results of a journal, by table; `ids` are the signatures with inferred calls
         ids = inferred.inferred_ids(self._warehouse, self._items, calls)
         run_id, reason = found.run.run_id, _energy_reason(found) or NOT_YET
+        stepped = [line.result for line in self._lines if isinstance(line, StepDone)]
+        chosen = {trail.item: trail.tried for one in stepped for trail in one.trails if trail.item in self._items}
+        tries = [*((call.item, call.trail) for call in calls), *chosen.items()]
         rows = {
             "replay_runs": [_run(found)],
             "replay_calls": [_call(run_id, self._items[call.item], call, reason) for call in calls],
-            "replay_attempts": [row for call in calls for row in inferred.attempt_rows(run_id, call)],
+            "replay_attempts": [row for name, tried in tries for row in inferred.attempt_rows(run_id, name, tried)],
             "replays": [row for call in calls for row in _kernels(run_id, self._items[call.item], call, reason, ids)],
         }
         readings = [one for line in self._lines if isinstance(line, Readings) for one in line.readings]
-        stepped = [line.result for line in self._lines if isinstance(line, StepDone)]
         rows |= stepping.step_rows(run_id, self._steps, stepped, _energy_reason(found))
         rows["power_samples"] = _power_rows(found.run, readings)
         if self._new:
@@ -220,7 +222,7 @@ class Store:
                 {"route": one.name, "about": one.about, "waits": one.waits} for one in routes.known()
             ]
             rows["replays"] += _unreplayed(found.run, self._unplanned)
-        items = sorted({row["item_id"] for row in rows["replays"]} | touched)
+        items = sorted({row["item_id"] for row in rows["replays"]} | touched | chosen.keys())
         self._warehouse.store_replay(found.run.run_id, items, rows, new=self._new, balance=balance)
         self._new, self._lines = False, []  # what was not stored is tried again
 

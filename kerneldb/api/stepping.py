@@ -414,7 +414,7 @@ def _kernel_row(run_id: str, step: Step, result: StepResult, kernel: StepKernel,
         "low_ns": time and time.low_ns,
         "high_ns": time and time.high_ns,
         "disagrees": _disagrees(kernel),
-        "cause": _cause(step, kernel, varying) if time is None or _disagrees(kernel) else None,
+        "cause": _cause(step, kernel, varying, result) if time is None or _disagrees(kernel) else None,
         "run_id": run_id,
         "step_id": step.id,
         "mode": result.mode,
@@ -428,12 +428,15 @@ def _disagrees(kernel: StepKernel) -> bool:
     return same and off > max(TOLERANCE * kernel.recorded_ns, TOLERANCE_NS * kernel.launches)
 
 
-def _cause(step: Step, kernel: StepKernel, varying: set[str]) -> str:
+def _cause(step: Step, kernel: StepKernel, varying: set[str], result: StepResult) -> str:
     """Why a kernel has no time, or another one than was recorded, as far as that is known."""
     if kernel.time is None:
         return kernel.reason or "some of its launches did not come out"
     if kernel.signature_id in varying:
         return "the recorded iterations differ as much"
+    tried = next((len(one.tried) for one in result.trails if one.item == kernel.item), 0)
+    if tried:
+        return f"of {tried} calls that launch such a kernel the nearest in time was chosen (replay_attempts)"
     if step.calls_from is not None:
         return f"the graph may have made another call than {step.calls_from}, such as one with a mask"
     return "values of its inputs, or the state of the device"

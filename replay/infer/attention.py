@@ -20,13 +20,22 @@ QUERY, KEY, VALUE = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where an operator has its mask (None: it takes none) and the flag that makes it causal."""
+    """Where an operator has its mask (None: it takes none) and what makes it causal, written as `flags` (no, yes).
+
+    `rows` is the dim, from the end, that counts queries and keys; `longest` where the number of keys is said again.
+    """
 
     mask: int | None
     causal: int
+    rows: int = -2
+    longest: int | None = None
+    flags: tuple[str, str] = ("False", "True")
 
 
 PLACES: Final = {
+    "_cudnn_attention_forward": Places(3, 10, longest=7),
+    "_efficient_attention_forward": Places(3, 9, rows=-3, longest=7, flags=("0", "1")),
+    "_flash_attention_forward": Places(None, 8, rows=-3, longest=6),
     "_scaled_dot_product_cudnn_attention": Places(3, 6),
     "_scaled_dot_product_efficient_attention": Places(3, 6),
     "_scaled_dot_product_flash_attention": Places(None, 4),
@@ -47,7 +56,17 @@ def keys(call: OpCall) -> tuple[tuple[int, int], ...]:
     if places is None:
         return ()
     masked = places.mask is not None and bool(_column(call.input_dims)[places.mask : places.mask + 1][0])
-    return ((KEY, -2), (VALUE, -2), *(((places.mask, -1),) if masked and places.mask is not None else ()))
+    mask = ((places.mask, -1),) if masked and places.mask is not None else ()
+    return ((KEY, places.rows), (VALUE, places.rows), *mask)
+
+
+def counted(call: OpCall, size: int) -> OpCall:
+    """The call with the number of keys that it says beside their dims; unchanged where it says none."""
+    places, scalars = PLACES.get(short_name(call.op)), _column(call.scalars)
+    if places is None or places.longest is None or scalars[places.longest : places.longest + 1] in ([], [""]):
+        return call
+    scalars[places.longest] = str(size)
+    return replace(call, scalars=json.dumps(scalars))
 
 
 def variants(spec: CallSpec) -> Iterator[tuple[CallSpec, str]]:
@@ -57,7 +76,7 @@ def variants(spec: CallSpec) -> Iterator[tuple[CallSpec, str]]:
     if places is None or columns is None or len(columns["scalars"]) <= places.causal:
         return
     masked = places.mask is not None and bool(columns["input_dims"][places.mask])
-    causal = columns["scalars"][places.causal] == "True"
+    causal = columns["scalars"][places.causal] not in {places.flags[0], ""}
     ways = {"with a mask": (True, False), "causal": (False, True), "without a mask": (False, False)}
     for word, (mask, flag) in ways.items():
         if (mask, flag) != (masked, causal) and not (mask and places.mask is None):
@@ -67,20 +86,20 @@ def variants(spec: CallSpec) -> Iterator[tuple[CallSpec, str]]:
 def _made(call: OpCall, places: Places, *, mask: bool, causal: bool) -> OpCall:
     columns = _columns(call)
     assert columns is not None  # noqa: S101 (the caller has checked)
-    columns["scalars"][places.causal] = str(causal)
+    columns["scalars"][places.causal] = places.flags[causal]
     if places.mask is not None:
-        dims, strides, kind = _mask(columns) if mask else ([], [], "")
+        dims, strides, kind = _mask(columns, places) if mask else ([], [], "")
         columns["input_dims"][places.mask], columns["input_dtypes"][places.mask] = dims, kind
         if "input_strides" in columns:
             columns["input_strides"][places.mask] = strides
     return replace(call, **{name: json.dumps(column) for name, column in columns.items()})
 
 
-def _mask(columns: dict[str, list[Any]]) -> tuple[list[int], list[int], str]:
+def _mask(columns: dict[str, list[Any]], places: Places) -> tuple[list[int], list[int], str]:
     """A mask of [batch, heads, queries, keys] that all heads share, of the type of the queries."""
     query, key = columns["input_dims"][QUERY], columns["input_dims"][KEY]
-    rows, columns_ = query[-2], key[-2]
-    return [*query[:2], rows, columns_], [rows * columns_, 0, columns_, 1], columns["input_dtypes"][QUERY]
+    rows, columns_, heads = query[places.rows], key[places.rows], query[-5 - places.rows]
+    return [query[0], heads, rows, columns_], [rows * columns_, 0, columns_, 1], columns["input_dtypes"][QUERY]
 
 
 def _columns(call: OpCall) -> dict[str, list[Any]] | None:

@@ -357,7 +357,7 @@ def scaled(spec: CallSpec, ratio: float) -> Iterator[tuple[CallSpec, str]]:
         strides = json.loads(spec.call.input_strides or "[]")
         known = len(strides) == len(dims)
         made = json.dumps([_strides(one, two) for one, two in zip(dims, strides, strict=True)]) if known else None
-        call = replace(spec.call, input_dims=json.dumps(dims), input_strides=made)
+        call = attention.counted(replace(spec.call, input_dims=json.dumps(dims), input_strides=made), size)
         yield replace(spec, call=call, children=(), neighbours=()), f"{word} {size} by time"
 
 

@@ -104,6 +104,7 @@ class Player:
         self.result: Any = None
         self.keeps_result = False
         self._clock = Clock(device)
+        self._standing: dict[str, Item] = {}
         self._options: dict[str, list[tuple[ResolvedCall, Settings]]] = {}
         self._aparts: dict[str, Call] = {}
         self._generators = {name: generator(name, 0) for name in {device, "cpu"}}
@@ -121,8 +122,13 @@ class Player:
         """Choose for each call how it is made, by the attempts; what was made for earlier ones is dropped."""
         self.prepared = [self._prepared(call) for call in self.step.calls]
 
+    def stand_in(self, name: str, item: Item) -> None:
+        """Let the calls of an item be made as those of another one, which is to launch its kernels."""
+        self._standing[name] = item
+
     def further(self, item: str) -> bool:
         """Go on to the next rebuilt call of an item; False where there is none."""
+        item = self._standing[item].id if item in self._standing else item
         if self.attempts[item] + 1 >= len(self._options.get(item, ())):
             return False
         self.attempts[item] += 1
@@ -137,7 +143,7 @@ class Player:
         self.prepared[place] = self._prepared(self.step.calls[place])
 
     def _prepared(self, call: StepCall) -> Prepared:
-        item = self.items.get(call.item)
+        item = self._standing.get(call.item) or self.items.get(call.item)
         if item is None or call.item in self.filled:
             return Prepared()
         try:
@@ -149,7 +155,18 @@ class Player:
         except (*FAILURES, LookupError) as error:
             self.filled[call.item] = first_line(error) if not isinstance(error, LookupError) else "no call fits"
             return Prepared()
-        return Prepared(resolved, settings)
+        made = Prepared(resolved, settings)
+        if call.item in self._standing:
+            self._own(call, made)
+        return made
+
+    def _own(self, call: StepCall, how: Prepared) -> None:
+        """Give a call that stands for another one tensors of its own where those of the step have other dims."""
+        assert how.resolved is not None  # noqa: S101 (the caller has made it)
+        for index, (value, slots) in enumerate(zip(how.resolved.values, call.inputs, strict=False)):
+            known = len(slots) == 1 and slots[0] != UNKNOWN and isinstance(value, TensorSpec)
+            if known and tuple(value.dims) != self.step.tensors[slots[0]].dims:
+                self._tensor(how, (index, 0), value, UNKNOWN)
 
     def _apart(self, item: Item) -> Call:
         """The first call of a route, with its own inputs. Raises what routes raise."""

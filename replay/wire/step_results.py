@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kerneldb.codec import Int32
 from kerneldb.recordings import Measurement
-from kerneldb.replay.wire.results import Grade, Spread
+from kerneldb.replay.wire.results import AttemptResult, Grade, Spread
 from kerneldb.replay.wire.steps import Mode, Size
 
 
@@ -31,13 +31,21 @@ class StepKernel:
 
 
 @dataclass(frozen=True, slots=True)
+class Trail:
+    """The calls that were tried for an item, because several fit; times are those of one call of it in the step."""
+
+    item: str
+    tried: tuple[AttemptResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class StepResult:
     """What became of a step in one mode.
 
     Of its calls, `rebuilt` ran on the memory of the step, `apart` on inputs of their own, `filled` are stood in for.
     `substituted` counts tensors that were made because the step's own did not fit, with the reasons in `notes`.
     `segments` are the CUDA graphs it was captured as, `uncaptured` the operators between them. `measured` is the step
-    as a whole, without a profiler: wall_ns, energy_mj.
+    as a whole, without a profiler: wall_ns, energy_mj. `trails` are of items whose call was chosen among several.
     """
 
     step: str
@@ -55,3 +63,4 @@ class StepResult:
     reason: str | None = None
     memory_bytes: Size | None = None
     wall_s: float = 0.0
+    trails: tuple[Trail, ...] = ()

@@ -22,15 +22,16 @@ from kerneldb.replay.measure.loops import spread
 from kerneldb.replay.options import Options
 from kerneldb.replay.recording import measuring
 from kerneldb.replay.recording.settings import Settings
-from kerneldb.replay.routes.base import Seen
+from kerneldb.replay.routes import base
 from kerneldb.replay.routes.grades import CallMatch
+from kerneldb.replay.steps.choosing import Seen, choose
 from kerneldb.replay.steps.graphs import Captured, aligned, capture
 from kerneldb.replay.steps.player import Player
 from kerneldb.replay.steps.rehearsal import rehearse
 from kerneldb.replay.wire.messages import Begin, Send, StepDone
 from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.results import Activity, Grade
-from kerneldb.replay.wire.step_results import StepKernel, StepResult
+from kerneldb.replay.wire.step_results import StepKernel, StepResult, Trail
 from kerneldb.replay.wire.steps import Step
 from kerneldb.replay.worker.executor import BrokenDeviceError, usual
 from kerneldb.replay.worker.profiling import Marked, Session, marker
@@ -42,6 +43,8 @@ CPU_WARM_SECONDS: Final = 0.2
 WALL_SECONDS: Final = 3.0
 CPU_WALL_SECONDS: Final = 0.6
 CLOSE: Final = 0.1
+LOOKS: Final = 3
+"""How often the step runs with each of several calls that fit."""
 NOT_RUN: Final = "stood in for by a wait"
 ON_CPU: Final = "on a CPU no kernel comes out"
 NOTES: Final = 12
@@ -67,20 +70,39 @@ class StepRun:
         self._options = options
         self._send = send
         self._player = Player(step, items, options.device, filled)
+        self._trails: tuple[Trail, ...] = ()
         self._started = time.monotonic()
 
     def run(self) -> None:
         """Both modes. Raises BrokenDeviceError."""
         self._settle()
+        self._trails = () if self._options.on_cpu else choose(self._player, self._look)
+        if self._trails:
+            self._rehearse()
         play = self._player.run
         self._warm(play)
-        marked = self._profiled(self._marked_run)
-        calls = [usual([[one.activities for one in marked.get(str(place), [])] or [[]]]) for place in self._places]
-        played = [self._of_call(place, *calls[place][:2]) for place in self._places]
+        calls, played, waits = self._run_marked(self._options.runs)
         self._report("eager", played, self._whole(play))
         if not self._options.on_cpu and self._options.loops:
-            waits = {place for place in self._places if any(one.waits for one in marked.get(str(place), []))}
-            self._graph(waits, [calls[place][0] for place in self._places])
+            self._graph(waits, calls)
+
+    def _run_marked(self, runs: int) -> tuple[list[Sequence[Activity]], list[list[Played]], set[int]]:
+        """What each call launched, what came of its kernels, and the places of calls that waited for the device."""
+        marked = self._profiled(self._marked_run, runs)
+        calls = [usual([[one.activities for one in marked.get(str(place), [])] or [[]]]) for place in self._places]
+        waits = {place for place in self._places if any(one.waits for one in marked.get(str(place), []))}
+        played = [self._of_call(place, *calls[place][:2]) for place in self._places]
+        return [one[0] for one in calls], played, waits
+
+    def _look(self) -> dict[str, Seen]:
+        """What the items of the step come to as they are made now."""
+        self._rehearse()
+        self._player.run()
+        _, played, _ = self._run_marked(LOOKS)
+        groups: dict[str, list[Played]] = defaultdict(list)
+        for call, kernels in zip(self._step.calls, played, strict=True):
+            groups[call.item] += kernels
+        return {name: _seen(listed) for name, listed in groups.items()}
 
     def _marked_run(self) -> None:
         self._player.run(around=lambda place: marker(str(place)))
@@ -131,7 +153,7 @@ class StepRun:
         """How a call compares; None where it was not made."""
         how = self._player.prepared[place]
         call, item = how.resolved or how.apart, self._player.items.get(self._step.calls[place].item)
-        return None if call is None or item is None else routes.verify(item, call, Seen(seen))
+        return None if call is None or item is None else routes.verify(item, call, base.Seen(seen))
 
     def _warm(self, play: Callable[[], object]) -> None:
         until = time.monotonic() + (CPU_WARM_SECONDS if self._options.on_cpu else WARM_SECONDS)
@@ -230,10 +252,18 @@ class StepRun:
             kernels=kernels,
             substituted=sum(len(how.own) for how in player.prepared),
             notes=tuple(notes),
+            trails=self._trails,
             memory_bytes=_most_memory(self._options),
             wall_s=round(time.monotonic() - self._started, 3),
             **more,
         )
+
+
+def _seen(kernels: Sequence[Played]) -> Seen:
+    worst = max(kernels, key=lambda one: one.grade.rank)
+    whole = all(one.durations for one in kernels)
+    time = sum(statistics.median(one.durations) for one in kernels) if whole else None
+    return Seen(worst.grade, time, worst.reason)
 
 
 def _most_memory(options: Options) -> int | None:

@@ -94,8 +94,9 @@ def test_places_are_those_of_the_schema(name: str, places: attention.Places) -> 
     torch = pytest.importorskip("torch")
     schema = getattr(torch.ops.aten, name).default._schema
     names = [one.name for one in schema.arguments]
-    assert names[places.causal] == "is_causal"
-    assert places.mask is None or names[places.mask] in {"attn_bias", "attn_mask"}
+    assert names[places.causal] == ("custom_mask_type" if places.flags == ("0", "1") else "is_causal")
+    assert places.longest is None or names[places.longest] in {"max_k", "max_seqlen_k"}
+    assert places.mask is None or names[places.mask] in {"attn_bias", "attn_mask", "bias"}
 
 
 def test_variants_are_calls_that_torch_has() -> None:
