@@ -53,39 +53,19 @@ _points AS (
     SELECT lane, end_ns, NULL, NULL, NULL FROM _open
 ),
 
-_states AS (
-    SELECT
-        lane,
-        ts_ns,
-        lead(ts_ns) OVER in_time AS next_ns,
-        max(gap) OVER so_far AS gap,
-        [
-            max(CASE WHEN precedence = 1 THEN wait END) OVER so_far,
-            max(CASE WHEN precedence = 2 THEN wait END) OVER so_far,
-            max(CASE WHEN precedence = 3 THEN wait END) OVER so_far,
-            max(CASE WHEN precedence = 4 THEN wait END) OVER so_far,
-            max(CASE WHEN precedence = 5 THEN wait END) OVER so_far,
-            max(CASE WHEN precedence = 6 THEN wait END) OVER so_far,
-            max(CASE WHEN precedence = 7 THEN wait END) OVER so_far,
-            max(CASE WHEN precedence = 8 THEN wait END) OVER so_far
-        ] AS begun
-    FROM _points
-    WINDOW
-        in_time AS (PARTITION BY lane ORDER BY ts_ns),
-        so_far AS (PARTITION BY lane ORDER BY ts_ns RANGE UNBOUNDED PRECEDING)
-),
+_states AS (FROM _wait_states('_points')),
 
 _pieces AS MATERIALIZED (
     SELECT
         s.lane,
         l.place,
-        (s.gap % 1099511627776)::BIGINT AS launch_index,
+        (s.begun_gap % 1099511627776)::BIGINT AS launch_index,
         s.ts_ns AS start_ns,
         s.next_ns AS end_ns,
-        (list_filter(s.begun, lambda one : one // 1099511627776 > s.ts_ns)[1] % 1099511627776)::BIGINT AS number
+        (s.wait % 1099511627776)::BIGINT AS number
     FROM _states AS s
     INNER JOIN _lanes AS l USING (lane)
-    WHERE s.next_ns > s.ts_ns AND s.gap // 1099511627776 > s.ts_ns
+    WHERE s.next_ns > s.ts_ns AND s.begun_gap // 1099511627776 > s.ts_ns
 ),
 
 _credits AS (FROM _wait_credits('_open', '_pieces')),
