@@ -263,6 +263,14 @@ class Database:
         """
         return Result(queries.selected(self.warehouse, "analysis_wall_budget", where, traces, {"by": by}))
 
+    def critical_path(
+        self, key: str = "cause", *, where: str | None = None, traces: Sequence[str] = (), most: int | None = None
+    ) -> Result:
+        """What decided when the last launch ended, by `key`, or its `steps`; see `critical.critical_path`."""
+        from kerneldb.api import critical
+
+        return Result(critical.critical_path(self.warehouse, key, where, traces, most))
+
     def memory(self, key: str = "root_op", *, traces: Sequence[str] = ()) -> Result:
         """What operators, modules or lines (`key`, as in `memory_by`) allocated, and held when most was in use."""
         queries.require_traces(self.warehouse, traces)

@@ -36,6 +36,7 @@ NO_IDLE: Final = "no idle time: no selected launch has times (counter profiles a
 NOTHING: Final = {
     "idle": NO_IDLE,
     "idle_gaps": NO_IDLE,
+    "critical_path": "no critical path: no selected launch has times (counter profiles and sums have none)",
     "overlap": "nothing to overlap: no selected launch has times (counter profiles and sums have none)",
     "collectives": "no collectives: no selected launch is one of NCCL or RCCL",
     "collective_waits": "no waits: they need collectives of several ranks in one run (kerneldb ingest --run)",
@@ -151,6 +152,37 @@ def overlap(asked: Asked) -> None:
       kerneldb analyze overlap
     """
     asked.show("overlap")
+
+
+@analyze.command("critical-path", short_help="What decided when the last launch ended.")
+@click.option(
+    "--by",
+    type=click.Choice(("cause", "kernel", "op", "module", "line", "trace", "steps")),
+    default="cause",
+    show_default=True,
+    help="Sum by this, or list the steps in order.",
+)
+@analysis
+def critical_path(asked: Asked, *, by: str) -> None:
+    """Show the chain of work on host threads, streams and ranks that is as long as the trace.
+
+    The traces of a job have one path together. path is the time on it; saved is how much sooner the last launch would
+    end if all of the row took no time (and no call waited, no stream depended on another for it): less than path where
+    other work is then what everything waits for, more where it was waited for beside the path. A host row of a kernel,
+    operator or line is the time that the host took until it launched that. docs/why.md has the rules.
+
+    \b
+      kerneldb analyze critical-path --trace decoder-h200
+      kerneldb analyze critical-path --by steps --csv
+    """
+    database = open_database(lock_timeout=READ_WAIT_S)
+    most = asked.limit or (None if asked.limit == 0 or by == "steps" else ROWS)
+    result = database.critical_path(by, where=asked.where, traces=asked.traces, most=most)
+    if not len(result) and not note_nothing(database, asked.where, asked.traces):
+        note(NOTHING["critical_path"])
+    if asked.output.format == "table" and len(set(result.to_arrow()["job"].to_pylist())) == 1:
+        result = result.without("job")
+    emit_rows(result, asked.output, asked.limit if by == "steps" else 0, ROWS)
 
 
 @analyze.command(short_help="Sizes, times and bandwidths of collectives.")

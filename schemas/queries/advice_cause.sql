@@ -1,5 +1,8 @@
--- The time of one cause, and where most of it belongs.
-WITH held AS (FROM found_places WHERE cause = $cause)
+-- The time of one cause, and where most of it belongs. A value that is read is copied, too.
+WITH held AS (
+    FROM found_places
+    WHERE cause = $cause OR ($cause = 'synchronisation' AND part = 'copy' AND op = 'aten::_local_scalar_dense')
+)
 
 SELECT
     sum(h.wall_ns)::DOUBLE AS at_stake_ns,

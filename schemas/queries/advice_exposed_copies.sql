@@ -2,7 +2,7 @@
 WITH copies AS (
     SELECT *, CASE WHEN part = 'host' THEN 'HtoD' ELSE copy_kind END AS direction
     FROM found_places
-    WHERE (part = 'copy' AND copy_kind IN ('HtoD', 'DtoH')) OR (part = 'host' AND cause = 'blocking copy')
+    WHERE (part = 'copy' AND copy_kind IN ('HtoD', 'DtoH') AND op IS DISTINCT FROM 'aten::_local_scalar_dense') OR (part = 'host' AND cause = 'blocking copy')
 ),
 
 most AS (

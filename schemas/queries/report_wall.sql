@@ -22,6 +22,11 @@ ran AS (
     WHERE t.name = $trace
 ),
 
+pieces AS (
+    SELECT *, wait_number IS NOT NULL AND row_number() OVER (PARTITION BY device, wait_number ORDER BY start_ns) = 1 AS is_first
+    FROM _wall_pieces('chosen')
+),
+
 grouped AS (
     SELECT
         w.trace_id,
@@ -41,7 +46,7 @@ grouped AS (
         coalesce(sum(w.duration_ns) FILTER (w.duration_ns >= 1000000), 0)::BIGINT AS long_ns,
         max(w.duration_ns) AS longest_ns,
         1099511627775 - (max(w.duration_ns::HUGEINT * 1099511627776 + 1099511627775 - w.launch_index) % 1099511627776)::BIGINT AS launch_index,
-        count(DISTINCT w.wait_number) FILTER (w.wait_number IS NOT NULL) AS calls,
+        count(*) FILTER (w.is_first) AS calls,
         arg_max(w.api_index, (w.duration_ns, -w.launch_index)) FILTER (w.wait_number IS NOT NULL) AS api_index,
         arg_max(w.call_start_ns, (w.duration_ns, -w.launch_index)) FILTER (w.wait_number IS NOT NULL) AS call_start_ns,
         arg_max(w.call_process, (w.duration_ns, -w.launch_index)) FILTER (w.wait_number IS NOT NULL) AS call_process,
@@ -49,7 +54,7 @@ grouped AS (
         (sum(w.duration_ns * least(1, r.least_ns / nullif(r.duration_ns, 0))) FILTER (w.part = 'computation' AND r.least_ns IS NOT NULL))::BIGINT
             AS needed_ns,
         bool_or(r.is_compute) AS is_compute
-    FROM _wall_pieces('chosen') AS w
+    FROM pieces AS w
     INNER JOIN ran AS r USING (launch_index)
     GROUP BY ALL
 )

@@ -1,18 +1,22 @@
--- What held up the host in the gaps in which anything did: pieces that cover each such gap from its start to `host_ns`. `number` is the wait of
+-- What held up the host in the gaps in which anything did: pieces that cover each such gap from its start to `host_ns` at least. `number` is the wait of
 -- `_host_waits`, NULL where none was open. `gaps` names gaps of `_wall_sweep` with the trace, process and thread
--- of the launch call that ends them (`host_process`, `thread`) and the thread of the one before (`other_thread`); `waits` names rows of `_host_waits`.
+-- of the launch call that ends them (`host_process`, `thread`) and the thread of the one before (`other_thread`), and `queue_ns`, until when the launch
+-- then took to start; `waits` names rows of `_host_waits`.
 --
--- Where nothing was open, after a call that waited for the GPU, the time still counts for that call, in this gap and those after it until the next such
--- call, as far as the call lasted: had it taken no time, the host would have come so much earlier. Calls less than 50 µs apart are one.
+-- Where nothing was open, after calls that waited for the GPU, the time still counts for the last such call, as far as they lasted in all: had they taken no
+-- time, the host would have come so much earlier, and the launch would have started before the gap. What one gap has used up is gone for those after it.
 CREATE OR REPLACE MACRO _wall_held(gaps, waits) AS TABLE
 -- A gap is the matter of the thread that ends it and of the one that launched before it.
 WITH _lanes AS (
-    SELECT *, row_number() OVER (ORDER BY place, host_process, thread, other_thread) AS lane
+    SELECT
+        *,
+        row_number() OVER (ORDER BY place, host_process, thread, other_thread) AS lane,
+        dense_rank() OVER (ORDER BY place, host_process) AS owner
     FROM (SELECT DISTINCT place, trace_id, host_process, thread, other_thread FROM query_table(gaps))
 ),
 
 _late AS (
-    SELECT g.place, g.launch_index, g.start_ns, g.host_ns, l.lane
+    SELECT g.place, g.launch_index, g.start_ns, g.host_ns, g.queue_ns, l.lane, l.owner
     FROM query_table(gaps) AS g
     INNER JOIN _lanes AS l
         ON
@@ -24,7 +28,7 @@ _late AS (
 
 _open AS (
     SELECT
-        l.lane, w.start_ns, w.end_ns, w.precedence, w.number, w.is_blocking,
+        l.lane, l.owner, w.start_ns, w.end_ns, w.precedence, w.number, w.is_blocking,
         max(w.end_ns) OVER (PARTITION BY l.lane ORDER BY w.start_ns ROWS UNBOUNDED PRECEDING) AS reach_ns
     FROM query_table(waits) AS w
     INNER JOIN _lanes AS l
@@ -53,67 +57,60 @@ _points AS (
     SELECT lane, end_ns, NULL, NULL, NULL FROM _open
 ),
 
-_states AS (
-    SELECT
-        lane,
-        ts_ns,
-        lead(ts_ns) OVER in_time AS next_ns,
-        max(gap) OVER so_far AS gap,
-        [
-            max(CASE WHEN precedence = 1 THEN wait END) OVER so_far,
-            max(CASE WHEN precedence = 2 THEN wait END) OVER so_far,
-            max(CASE WHEN precedence = 3 THEN wait END) OVER so_far,
-            max(CASE WHEN precedence = 4 THEN wait END) OVER so_far,
-            max(CASE WHEN precedence = 5 THEN wait END) OVER so_far,
-            max(CASE WHEN precedence = 6 THEN wait END) OVER so_far,
-            max(CASE WHEN precedence = 7 THEN wait END) OVER so_far,
-            max(CASE WHEN precedence = 8 THEN wait END) OVER so_far
-        ] AS begun
-    FROM _points
-    WINDOW
-        in_time AS (PARTITION BY lane ORDER BY ts_ns),
-        so_far AS (PARTITION BY lane ORDER BY ts_ns RANGE UNBOUNDED PRECEDING)
-),
+_states AS (FROM _wait_states('_points')),
 
 _pieces AS MATERIALIZED (
     SELECT
         s.lane,
         l.place,
-        (s.gap % 1099511627776)::BIGINT AS launch_index,
+        (s.begun_gap % 1099511627776)::BIGINT AS launch_index,
         s.ts_ns AS start_ns,
         s.next_ns AS end_ns,
-        (list_filter(s.begun, lambda one : one // 1099511627776 > s.ts_ns)[1] % 1099511627776)::BIGINT AS number
+        (s.wait % 1099511627776)::BIGINT AS number
     FROM _states AS s
     INNER JOIN _lanes AS l USING (lane)
-    WHERE s.next_ns > s.ts_ns AND s.gap // 1099511627776 > s.ts_ns
+    WHERE s.next_ns > s.ts_ns AND s.begun_gap // 1099511627776 > s.ts_ns
 ),
 
 _credits AS (FROM _wait_credits('_open', '_pieces')),
 
 _free AS (
-    SELECT lane, place, launch_index, start_ns, end_ns, true AS is_touched FROM _pieces WHERE number IS NULL
+    SELECT l.owner, p.place, p.launch_index, p.start_ns, p.end_ns, true AS is_host, true AS is_touched
+    FROM _pieces AS p
+    INNER JOIN _lanes AS l USING (lane)
+    WHERE p.number IS NULL
     UNION ALL
-    SELECT l.lane, l.place, l.launch_index, l.start_ns, l.host_ns, false
+    SELECT l.owner, l.place, l.launch_index, l.start_ns, l.host_ns, true, false
     FROM _late AS l
     ANTI JOIN _pieces AS p ON l.place = p.place AND l.launch_index = p.launch_index
+    UNION ALL
+    SELECT owner, place, launch_index, host_ns, queue_ns, false, false FROM _late WHERE queue_ns > host_ns
+),
+
+-- Of the time until the end of each piece, what the calls until then do not make up for.
+_short AS (
+    SELECT
+        f.*, c.number,
+        sum(f.end_ns - f.start_ns) OVER so_far - coalesce(c.credit_ns, 0) AS short_ns
+    FROM _free AS f
+    ASOF LEFT JOIN _credits AS c ON f.owner = c.owner AND f.start_ns >= c.start_ns
+    WINDOW so_far AS (PARTITION BY f.owner ORDER BY f.start_ns ROWS UNBOUNDED PRECEDING)
 ),
 
 _owed AS (
     SELECT
-        f.place, f.launch_index, f.start_ns, f.end_ns, f.is_touched, c.number, c.island,
-        f.start_ns + greatest(
-            0,
-            least(f.end_ns - f.start_ns, c.credit_ns + f.end_ns - f.start_ns - sum(f.end_ns - f.start_ns) OVER so_far)
-        )::BIGINT AS until_ns
-    FROM _free AS f
-    ASOF LEFT JOIN _credits AS c ON f.lane = c.lane AND f.start_ns >= c.start_ns
-    WINDOW so_far AS (PARTITION BY f.lane, c.island ORDER BY f.start_ns ROWS UNBOUNDED PRECEDING)
+        *,
+        end_ns - (greatest(0, max(short_ns) OVER so_far) - greatest(0, coalesce(max(short_ns) OVER before, 0)))::BIGINT AS until_ns
+    FROM _short
+    WINDOW
+        so_far AS (PARTITION BY owner ORDER BY start_ns ROWS UNBOUNDED PRECEDING),
+        before AS (PARTITION BY owner ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 )
 
 SELECT place, launch_index, start_ns, end_ns, number FROM _pieces WHERE number IS NOT NULL
 UNION ALL
-SELECT place, launch_index, start_ns, until_ns, number FROM _owed WHERE until_ns > start_ns
+SELECT place, launch_index, start_ns, until_ns, number FROM _owed WHERE number IS NOT NULL AND until_ns > start_ns
 UNION ALL
 SELECT place, launch_index, coalesce(until_ns, start_ns), end_ns, NULL
 FROM _owed
-WHERE end_ns > coalesce(until_ns, start_ns) AND (is_touched OR island IS NOT NULL);
+WHERE is_host AND end_ns > coalesce(until_ns, start_ns) AND (is_touched OR number IS NOT NULL);

@@ -40,20 +40,28 @@ _threads AS MATERIALIZED (
     LEFT JOIN api_calls AS b ON g.trace_id = b.trace_id AND g.previous_api = b.api_index AND b.process IS NOT DISTINCT FROM c.process
 ),
 
-_late AS (FROM _threads WHERE host_ns > start_ns),
+_ordered_gaps AS MATERIALIZED (FROM _wall_ordered('_used', '_threads')),
+
+-- A launch starts some µs after its call; of what takes longer than 100 µs the reason is not known.
+_late AS (
+    SELECT t.*, CASE WHEN o.is_ordered THEN t.host_ns ELSE least(t.end_ns, t.host_ns + 100000) END AS queue_ns
+    FROM _threads AS t
+    LEFT JOIN _ordered_gaps AS o USING (place, launch_index)
+    WHERE t.host_ns > t.start_ns
+),
 
 _held AS MATERIALIZED (FROM _wall_held('_late', '_waits')),
 
 _joined AS (FROM _wall_exchanges('_swept', '_places')),
 
-_ordered_gaps AS (FROM _wall_ordered('_used', '_threads')),
+-- Of the host's calls that are to blame, some have the time in which the launch started, too.
+_owed AS (SELECT place, launch_index, max(end_ns) AS owed_ns FROM _held GROUP BY ALL),
 
--- A launch starts some µs after its call; of what takes longer than 100 µs the reason is not known.
 _queued AS (
     SELECT
         g.place,
         g.launch_index,
-        coalesce(g.host_ns, g.start_ns) AS start_ns,
+        greatest(g.start_ns, g.host_ns, h.owed_ns) AS start_ns,
         coalesce(o.is_ordered, false) AS is_ordered,
         g.host_ns > g.start_ns AS is_late,
         CASE
@@ -64,6 +72,7 @@ _queued AS (
         g.end_ns
     FROM _swept AS g
     LEFT JOIN _ordered_gaps AS o ON g.place = o.place AND g.launch_index = o.launch_index
+    LEFT JOIN _owed AS h ON g.place = h.place AND g.launch_index = h.launch_index
     WHERE g.class = 0
 ),
 

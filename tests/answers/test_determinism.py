@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from kerneldb.api import critical
 from kerneldb.schemas import loader
 from kerneldb.warehouse import Warehouse, reconciliation
 from tests.conftest import made_once
@@ -39,7 +40,7 @@ STEPS = (
     "_kernels_by_trace", "_labelled_launches", "_mann_whitney", "_matched", "_repeat_streaks", "_roofline_traffic",
     "_roofline_work", "_step_launches", "_window_energy",
     "_host_waits", "_main_place", "_wait_credits", "_wall_exchanges", "_wall_held",
-    "_wall_launches", "_wall_ordered", "_wall_pieces", "_wall_sweep",
+    "_wall_launches", "_wall_ordered", "_wall_pieces", "_wall_sweep", "_wait_states",
 )  # fmt: skip
 """Parts of other macros, views and statements, which are asked whole."""
 
@@ -152,6 +153,7 @@ RELATIONS = {
 FIRST = {
     "laned": "tui_timeline_laned",
     "paired": "tui_timeline_paired",
+    **{f"critical_{part}": f"critical_{part}" for part in critical.PARTS},
     "found_conversions": "report_conversions",
     "found_fusion": "report_fusion",
     "found_wall": "report_wall",

@@ -22,6 +22,7 @@ ASKED = {
         "idle",
     ),
     "idle_gaps": ("analyze", "idle", "--gaps"),
+    "critical_path": ("analyze", "critical-path"),
     "overlap": (
         "analyze",
         "overlap",

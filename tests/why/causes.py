@@ -59,7 +59,7 @@ class Program:
     def kernel(self, name: str = GEMM, duration: int = 200 * US, **more: Any) -> None:
         """A kernel, 5 µs after its launch began at the earliest; the host takes 10 µs for it, 4 for the call."""
         number = self.call("cudaLaunchKernel", 4 * US, more.pop("op", None), more.pop("line", None))
-        start = max(self.gpu, self.host + US) + more.pop("pause", 0)
+        start = max(self.gpu, self.host + US + more.pop("late", 0)) + more.pop("pause", 0)
         self.trace.kernel(name, start, duration, number, more.pop("details", None), **more)
         self.gpu = start + duration
         self.host += 6 * US
@@ -71,6 +71,20 @@ class Program:
         self.gpu = start + duration
         number = self.call("cudaMemcpyAsync", self.gpu + US - begun if blocks else 4 * US, op, line)
         self.trace.gpu(name, start, duration, number, {"bytes": 2**23, "context": 1}, cat="gpu_memcpy")
+
+    def read(self, late: int) -> None:
+        """`.item()`: a copy of 4 bytes, and the host waits for it."""
+        begun = self.host
+        self.host += 4 * US
+        start = max(self.gpu, self.host + 5 * US + late)
+        number = self.call("cudaMemcpyAsync", 8 * US)
+        self.gpu = start + 1_500
+        self.trace.gpu("Memcpy DtoH (Device -> Pinned)", start, 1_500, number, {"bytes": 4}, cat="gpu_memcpy")
+        self.call("cudaStreamSynchronize", max(self.gpu - self.host, 0) + 3 * US)
+        self.host += 2 * US
+        for inner, name in enumerate(("aten::item", "aten::_local_scalar_dense")):
+            details = {"External id": 2 * self.number + 100_000 + inner}
+            self.trace.op(name, begun + inner, self.host - begun - 2 * inner, details)
 
     def wait(self, op: str, line: str) -> None:
         """The host waits until the GPU has nothing to do."""
@@ -110,6 +124,22 @@ def item_in_a_loop(*, broken: bool) -> Program:
         if broken:
             program.wait("aten::item", "model.py(14): forward")
             program.think(60 * US)
+    return program
+
+
+def read_in_layers(*, broken: bool, kernel: int, host: int, first: int = 0, late: int = 0) -> Program:
+    """24 layers of 15 kernels of `kernel` µs, the first of a layer `first` µs; the host takes 4 + `host` µs for each.
+
+    Kernels start at least 3 + `late` µs after their call began. Broken, a value is read after each layer.
+    """
+    program = Program()
+    program.ahead()
+    for _ in range(24):
+        for place in range(15):
+            program.kernel(duration=(first if first and not place else kernel) * US, op="aten::mm", late=late * US)
+            program.think((host - 6) * US)
+        if broken:
+            program.read(late * US)
     return program
 
 

@@ -16,7 +16,7 @@ from kerneldb.api import Database
 from kerneldb.cli import cli
 from kerneldb.report import why
 from tests.conftest import made_once
-from tests.why.causes import CAUSES, late_rank
+from tests.why.causes import CAUSES, late_rank, read_in_layers
 
 if TYPE_CHECKING:
     from kerneldb.report.why import Verdict
@@ -129,6 +129,27 @@ def test_mending_saves_what_was_said(known: Database) -> None:
     for rule in ("exposed-copies", "synchronising", "garbage-collection", "stream-dependency", "allocating"):
         (said,) = (piece.at_stake_ns for piece in verdict(known, rule).advice if piece.rule == rule)
         assert said == pytest.approx(spans[rule] - spans[f"{rule}-mended"], rel=0.1)
+
+
+READ = {
+    "host far ahead": {"kernel": 30, "host": 6},
+    "host behind": {"kernel": 5, "host": 10},
+    "slow starts": {"kernel": 12, "host": 20, "first": 200, "late": 4},
+}
+
+
+def test_reading_values_costs_what_leaving_it_out_saves(tmp_path: Path) -> None:
+    """The queue runs dry: the launch latency, and what the host was ahead, are lost as well."""
+    for name, speeds in READ.items():
+        for broken in (True, False):
+            read_in_layers(broken=broken, **speeds).write(tmp_path / f"{name}{'' if broken else ' mended'}.json")
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(tmp_path)
+    spans = {row["trace"]: row["span_ns"] for row in database.sql("SELECT trace, span_ns FROM gpu_time()").rows()}
+    for name in READ:
+        (said,) = (piece for piece in verdict(database, name).advice if piece.rule == "synchronising")
+        assert said.at_stake_ns == pytest.approx(spans[name] - spans[f"{name} mended"], rel=0.1), name
+        assert said.row["calls"] <= 24
 
 
 def test_graphs_that_are_late_are_not_told_to_use_graphs(known: Database) -> None:
