@@ -110,8 +110,19 @@ def ingest(
             outcomes.append(outcome)
     if not quiet or output.path is not None or output.format != "table":
         _emit(outcomes, output)
+    if "commit" in notes and not quiet:
+        _note_history(database)
     if any(outcome.error for outcome in outcomes):
         click.get_current_context().exit(1)
+
+
+def _note_history(database: Database) -> None:
+    """Say where the history was not looked at."""
+    from kerneldb.api.history import MISSING
+
+    due = database.history().due
+    if due:
+        note(f"{plural(due, 'run is', 'runs are')} in the history; {MISSING}")
 
 
 def _emit(outcomes: Sequence[Outcome], output: Output) -> None:

@@ -38,7 +38,7 @@ OTHERS = (
         "--in-context",
         "nightly",
     ),
-    *("> ", "| ", "kerneldb trace.json.gz", "ingest trace", "nightly"),
+    *("> ", "| ", "kerneldb trace.json.gz", "ingest trace", "nightly", "kerneldb history"),
 )
 """What only runs with other traces, a GPU, a terminal, a lake or a shell."""
 EXAMPLES = {
