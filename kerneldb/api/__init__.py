@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from kerneldb.api.history import History
     from kerneldb.api.planning import Planned, Request
     from kerneldb.api.reconciliation import Reconciliation
     from kerneldb.api.recording import Recorded
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from kerneldb.replay.recording.settings import Settings
     from kerneldb.replay.wire.plan import Plan
     from kerneldb.warehouse import Warehouse
+    from kerneldb.warehouse.history import Added
 
 DEFAULT_DATABASE = "kernels.duckdb"
 LOCK_TIMEOUT_S = 30.0
@@ -125,8 +127,33 @@ class Database:
     def ingest_each(
         self, paths: Sequence[str | Path], options: IngestOptions, progress: ProgressCallback | None = None
     ) -> Iterator[Outcome]:
-        """Ingest lazily: yields each outcome as it is known; a file that fails yields one with its error."""
-        return ingest_each(self._store, self._store.spools, [Path(path) for path in paths], options, progress)
+        """Ingest lazily: yields each outcome as it is known; a file that fails yields one with its error.
+
+        Traces with a commit enter the history at the end.
+        """
+        yield from ingest_each(self._store, self._store.spools, [Path(path) for path in paths], options, progress)
+        if "commit" in options.tags and self._store.place.exists():
+            self.update_history()
+
+    def update_history(self) -> Added:
+        """Take traces with a commit into the history, and look for changes where a run is new."""
+        from kerneldb.warehouse import history
+
+        return history.update(self.warehouse)
+
+    def history(
+        self,
+        workload: str | None = None,
+        *,
+        branch: str | None = None,
+        subject: str | None = None,
+        since: str | None = None,
+    ) -> History:
+        """What changed for good over the commits of a program; `since` is a commit or a time."""
+        from kerneldb.api import history
+
+        start = None if since is None else history.since(self.warehouse, since)
+        return history.ask_history(self.warehouse, history.Asked(workload, branch, subject, start))
 
     def ingest_with_ray(
         self, paths: Sequence[str | Path], options: IngestOptions, address: str | None = None

@@ -33,8 +33,11 @@ WORTH_A_LINE = ("repaired", "refused", "lost", "truncated")
     help="Name of the program run that the traces belong to (default: found out where the traces prove it).",
 )
 @click.option(
-    "--set", "tags", multiple=True, metavar="KEY=VALUE", help="Note on the traces; may be given several times."
+    "--set", "--tag", "tags", multiple=True, metavar="KEY=VALUE", help="Note on the traces; may be given several times."
 )
+@click.option("--commit", metavar="auto|SHA", help="Commit of the traced program; auto: of the current folder, by git.")
+@click.option("--branch", metavar="NAME", help="Its branch (auto: that of the current folder).")
+@click.option("--ci", is_flag=True, help="Take commit and branch from the variables of the CI service.")
 @click.option("--replace", is_flag=True, help="Read traces again that are in the database already.")
 @click.option("--keep-environment", is_flag=True, help="Keep recorded environment variables and command lines.")
 @click.option("--time-zone", metavar="ZONE", help="Time zone of logs with local times (default: this machine's).")
@@ -62,6 +65,9 @@ def ingest(
     name: str | None,
     run: str | None,
     tags: tuple[str, ...],
+    commit: str | None,
+    branch: str | None,
+    ci: bool,
     replace: bool,
     keep_environment: bool,
     time_zone: str | None,
@@ -85,11 +91,14 @@ def ingest(
     \b
       kerneldb ingest examples/decoder-h200.json.gz
       kerneldb ingest ranks/ --run job-17 --set precision=bf16
+      kerneldb ingest nightly/ --commit auto --tag workload=decode
     """
     from kerneldb.api import IngestOptions
+    from kerneldb.api.commits import notes_of
 
+    notes = notes_of(commit, branch, ci=ci) | pairs(tags)
     wanted = IngestOptions(
-        label, phase, name, run, pairs(tags), replace, keep_environment, time_zone, date, triton_sources, _shard(shard)
+        label, phase, name, run, notes, replace, keep_environment, time_zone, date, triton_sources, _shard(shard)
     )
     address, paths = _ray(ray, paths)
     database = open_database(create=True, lock_timeout=lock_timeout)
@@ -101,8 +110,19 @@ def ingest(
             outcomes.append(outcome)
     if not quiet or output.path is not None or output.format != "table":
         _emit(outcomes, output)
+    if "commit" in notes and not quiet:
+        _note_history(database)
     if any(outcome.error for outcome in outcomes):
         click.get_current_context().exit(1)
+
+
+def _note_history(database: Database) -> None:
+    """Say where the history was not looked at."""
+    from kerneldb.api.history import MISSING
+
+    due = database.history().due
+    if due:
+        note(f"{plural(due, 'run is', 'runs are')} in the history; {MISSING}")
 
 
 def _emit(outcomes: Sequence[Outcome], output: Output) -> None:

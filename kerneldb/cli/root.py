@@ -36,8 +36,8 @@ TASKS: Final = {
 """The headings of `kerneldb --help` with the commands and groups below each."""
 
 
-MOVED: Final = {"lake": "db"}
-"""Commands that stood at the top, and the group that has them."""
+MOVED: Final = {"lake": "db", "history": "analyze", "mcp": "db", "skill": "db"}
+"""Commands that may be called at the top, too, and the group that has them."""
 
 
 @dataclasses.dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import itertools
 import re
 from typing import TYPE_CHECKING, Any, Final
@@ -143,6 +144,10 @@ def _typed(value: Any) -> str:
     """A value as an SQL literal."""
     if isinstance(value, list):
         return f"[{', '.join(map(_typed, value))}]"
+    if value is None or isinstance(value, bool):
+        return "NULL" if value is None else str(value).upper()
+    if isinstance(value, dt.datetime):
+        return f"TIMESTAMP '{value}'"
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else f"{value:g}"
 
 

@@ -112,6 +112,21 @@ def histogram(rows: Rows, title: str) -> dict[str, Any]:
     )
 
 
+def line_of_runs(rows: Rows, unit: str) -> dict[str, Any]:
+    """A dot a run (place, value in `unit`, commit, happened_at), in another colour where it `changed`."""
+    import altair as alt
+
+    return _drawn(
+        rows,
+        alt.MarkDef("circle", size=14, opacity=1),
+        (WIDTH // 2 - 130, 90),
+        x=alt.X("place:Q", title="run", scale=alt.Scale(zero=False, nice=False)),
+        y=alt.Y("value:Q", title=unit, scale=alt.Scale(zero=False), axis=alt.Axis(format="~s", tickCount=4)),
+        color=alt.condition("datum.changed", alt.value(COLOURS[5]), alt.value(COLOURS[0])),
+        tooltip=["commit:N", "happened_at:N", *_tips("value")],
+    )
+
+
 def roofline(points: Rows, roofs: Rows) -> dict[str, Any]:
     """Log-log roofline: a line a roof (rows: name, intensity, flops_per_second), a dot a kernel, its size the time."""
     import altair as alt

@@ -19,6 +19,7 @@ from kerneldb.warehouse import commit, engine, execute, migrate, reconciliation,
 from kerneldb.warehouse.engine import store_errors, transaction
 from kerneldb.warehouse.place import Place
 from kerneldb.warehouse.session import session_of
+from kerneldb.warehouse.statements import execute_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -246,9 +247,19 @@ class Warehouse:
         self.write(lambda con: commit.remove(con, _ids(con, wanted)))
 
     def tag(self, names: str | Iterable[str], tags: Mapping[str, str | None]) -> None:
-        """Set tags of the named traces; the value None takes a tag off. Raises UsageError."""
+        """Set tags of the named traces; the value None takes a tag off. Raises UsageError.
+
+        Their runs leave the history, whose series go by tags, until it is updated.
+        """
         wanted = _listed(names)
-        self.write(lambda con: commit.set_tags(con, _ids(con, wanted), tags))
+
+        def change(con: duckdb.DuckDBPyConnection) -> None:
+            ids = _ids(con, wanted)
+            commit.set_tags(con, ids, tags)
+            for trace_id in ids:
+                execute_all(con, statement("history", "forget_run"), {"trace_id": trace_id})
+
+        self.write(change)
 
     def set_run(self, names: str | Iterable[str], run: str | None) -> None:
         """State the run of the named traces (None: what the traces prove decides again). Raises UsageError."""

@@ -49,6 +49,8 @@ INLINED: Final = (
     "annotations",
     "commit_lock",
     "devices",
+    "history_changes",
+    "history_runs",
     "ingest_reports",
     "process_groups",
     "replay_runs",

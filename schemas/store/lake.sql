@@ -104,8 +104,8 @@ CALL warehouse.set_option('data_inlining_row_limit', 10, table_name => {table});
 SELECT trace_id FROM traces WHERE list_contains($trace_ids::VARCHAR[], trace_id);
 
 -- name: trace_tables
--- The tables whose rows belong to traces, but for the traces themselves, their notes, which the user owns, and what joins them with others. Not by
--- duckdb_columns(), which binds every view first.
+-- The tables whose rows belong to traces, but for the traces themselves, their notes, which the user owns, and what joins them with others or is
+-- found by comparing them: their histories. Not by duckdb_columns(), which binds every view first.
 SELECT table_name
 FROM duckdb_tables()
 WHERE
@@ -113,6 +113,7 @@ WHERE
     AND schema_name = 'main'
     AND regexp_matches(sql, '[(, ]"?trace_id"? VARCHAR')
     AND table_name NOT IN ('traces', 'trace_tags', 'trace_links', 'launch_prints')
+    AND NOT starts_with(table_name, 'history_')
 ORDER BY table_name;
 
 -- name: attach_source

@@ -28,6 +28,9 @@ DELETE FROM launch_prints WHERE trace_id = $trace_id OR primary_trace_id = $trac
 DELETE FROM process_groups WHERE trace_id = $trace_id;
 DELETE FROM devices WHERE trace_id = $trace_id;
 DELETE FROM ingest_reports WHERE trace_id = $trace_id;
+DELETE FROM history_changes WHERE trace_id = $trace_id OR before_trace_id = $trace_id;
+DELETE FROM history_rollups WHERE trace_id = $trace_id;
+DELETE FROM history_runs WHERE trace_id = $trace_id;
 DELETE FROM trace_files WHERE trace_id = $trace_id;
 DELETE FROM traces WHERE trace_id = $trace_id;
 

@@ -16,9 +16,29 @@ from kerneldb.cli.root import tree
 from tests.conftest import made_once
 
 OTHERS = (
-    *("ducklake:", "monday", "counters-v1", "hip8192", "ranks/", "bloom-560m", "nsys-run", "llama-", "triton_poi"),
-    *("same-code", "reconciliation", "reconcile", "kerneldb tui", "kerneldb record", "--until-time", "--in-context"),
-    *("> ", "| ", "kerneldb trace.json.gz", "ingest trace"),
+    *(
+        "ducklake:",
+        "monday",
+        "counters-v1",
+        "hip8192",
+        "ranks/",
+        "nightly/",
+        "bloom-560m",
+        "nsys-run",
+        "llama-",
+        "triton_poi",
+    ),
+    *(
+        "same-code",
+        "reconciliation",
+        "reconcile",
+        "kerneldb tui",
+        "kerneldb record",
+        "--until-time",
+        "--in-context",
+        "nightly",
+    ),
+    *("> ", "| ", "kerneldb trace.json.gz", "ingest trace", "nightly", "kerneldb history"),
 )
 """What only runs with other traces, a GPU, a terminal, a lake or a shell."""
 EXAMPLES = {

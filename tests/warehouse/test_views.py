@@ -279,7 +279,12 @@ def rows_read(plan: str, table: str) -> list[int]:
 
 @pytest.mark.parametrize("name", [name for name in PER_TRACE if name not in (*OVER_METRICS, *ACROSS_TRACES)])
 def test_one_trace_reads_its_own_rows_only(read: Warehouse, name: str) -> None:
-    tables = {"trace_overview": "traces", **dict.fromkeys(OVER_LAUNCHES, "launches"), **OVER_EVENTS}
+    tables = {
+        "trace_overview": "traces",
+        "trace_commits": "traces",
+        **dict.fromkeys(OVER_LAUNCHES, "launches"),
+        **OVER_EVENTS,
+    }
     table = tables.get(name, "rollups")
     (plan,) = rows(read, f"EXPLAIN (ANALYZE, FORMAT json) FROM {PER_TRACE[name]} WHERE trace = 'three'")
     (expected,) = rows(read, f"SELECT count(*) AS n FROM {table} WHERE trace_id = 't:three'")

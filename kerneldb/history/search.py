@@ -1,0 +1,160 @@
+"""Finds the changes of all lines of a series, and says what explains each: clocks, another driver, or the program."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from kerneldb.history import steps
+from kerneldb.history.model import CLOCKS, FEWEST, Change, Line, Run, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+
+    Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+SHARED: Final = frozenset({"kernel", "operator", "module"})
+"""Subjects that a shift of the clocks moves, and that are compared without it."""
+FEWEST_KERNELS: Final = 8
+"""So many kernels tell what all of them have in common."""
+USUAL: Final = 0.8
+"""A kernel that ran in such a share of the runs tells."""
+MANY: Final = 0.3
+"""Where so many kernels change at once in one direction, the machine did, not the program."""
+NEAR: Final = 2
+"""Changes at most so many runs apart are at one place."""
+MACHINE: Final = frozenset({"host", "uuid", "gpu"})
+COUNTED: Final = 0.005
+"""Other numbers of launches: at least half a percent."""
+
+
+def changes(runs: Sequence[Run], lines: Sequence[Line], places: int) -> list[Change]:
+    """The changes of a series; `places` is how many runs its whole history has, of which `runs` are the last."""
+    usable = [line for line in lines if len(line.values) >= 2 * FEWEST]
+    common = shared_shift(usable, len(runs))
+    found = [(line, step) for line in usable for step in _of_line(line, common, places, len(usable))]
+    shift = Line(
+        CLOCKS, "shift of all kernels", range(len(runs)), [math.exp(one) for one in common], [None] * len(runs)
+    )
+    found += [(shift, step) for step in _of_line(shift, common * 0, places, len(usable))]
+    crowds = _crowds(found, sum(line.subject == "kernel" for line in usable))
+    return [_change(runs, line, step, crowds) for line, step in found]
+
+
+def shared_shift(lines: Sequence[Line], runs: int) -> Floats:
+    """By which logarithm the kernels of each run are slower than usual, in the median; zeros where too few tell."""
+    import numpy as np
+
+    usual = [line for line in lines if line.subject == "kernel" and len(line.places) >= USUAL * runs]
+    if len(usual) < FEWEST_KERNELS:
+        return np.zeros(runs)
+    table = np.full((len(usual), runs), np.nan)
+    for row, line in enumerate(usual):
+        logarithms = np.log(np.asarray(line.values))
+        table[row, list(line.places)] = logarithms - np.median(logarithms)
+    present = ~np.isnan(table).all(axis=0)
+    shift = np.zeros(runs)
+    shift[present] = np.nanmedian(table[:, present], axis=0)
+    return shift
+
+
+def _of_line(line: Line, common: Floats, places: int, series: int) -> list[Step]:
+    return steps.find(_logarithms(line, common), places, series)
+
+
+def _logarithms(line: Line, common: Floats) -> Floats:
+    import numpy as np
+
+    found = np.log(np.asarray(line.values, dtype=float))
+    return np.asarray(found - common[list(line.places)] if line.subject in SHARED else found)
+
+
+def _crowds(found: Sequence[tuple[Line, Step]], kernels: int) -> dict[tuple[int, bool], bool]:
+    """Places (as runs) and directions at which so many kernels change that the machine did."""
+    at = [(line.places[step.at], step.shift > 0) for line, step in found if line.subject == "kernel"]
+    return {
+        (place, up): sum(way is up and abs(other - place) <= NEAR for other, way in at) >= max(MANY * kernels, 4)
+        for place, up in at
+    }
+
+
+def _change(runs: Sequence[Run], line: Line, step: Step, crowds: Mapping[tuple[int, bool], bool]) -> Change:
+    first, last = runs[line.places[step.first]], runs[line.places[step.last]]
+    values = line.values
+    before = math.fsum(values[step.begin : step.at]) / (step.at - step.begin)
+    after = math.fsum(values[step.at : step.end]) / (step.end - step.at)
+    width = steps.quantile(max(step.end - step.begin - 2, 1)) * step.error
+    low, middle, high = (100 * math.expm1(step.shift + side) for side in (-width, 0.0, width))
+    cause, detail = _explained(runs, line, step, crowds)
+    per_unit = line.counts[step.at] if line.subject == "kernel" else 1.0
+    timed = line.subject in SHARED | {"budget", "total"}
+    return Change(
+        trace_id=runs[line.places[step.at]].trace_id,
+        before_trace_id=runs[line.places[step.at - 1]].trace_id,
+        subject=line.subject,
+        name=line.name,
+        first_commit=first.commit,
+        last_commit=last.commit,
+        before_value=before,
+        after_value=after,
+        change_pct=middle,
+        low_pct=low,
+        high_pct=high,
+        impact_ns=before * middle / 100 * per_unit if timed and per_unit is not None else None,
+        p_value=step.p_value,
+        runs_before=step.at - step.begin,
+        runs_after=step.end - step.at,
+        noise_pct=100 * step.noise,
+        cause=cause,
+        detail=detail,
+    )
+
+
+def _explained(
+    runs: Sequence[Run], line: Line, step: Step, crowds: Mapping[tuple[int, bool], bool]
+) -> tuple[str, str | None]:
+    """The cause of a change, and what else changed at its place."""
+    left = [runs[place] for place in line.places[max(step.begin, step.at - FEWEST) : step.at]]
+    right = [runs[place] for place in line.places[step.at : min(step.end, step.at + FEWEST)]]
+    moved = _moved(left, right)
+    counts = _counted(line, step)
+    detail = "; ".join([*(f"{key} {old} -> {new}" for key, (old, new) in moved.items()), *([counts] if counts else [])])
+    first, last = runs[line.places[step.first]].commit, runs[line.places[step.last]].commit
+    if MACHINE & moved.keys():
+        return "machine", detail
+    if moved:
+        return ("driver" if any("driver" in key for key in moved) else "software"), detail
+    if line.subject == CLOCKS or crowds.get((line.places[step.at], step.shift > 0)):
+        return CLOCKS, detail or "most kernels of the run changed alike"
+    if counts:
+        return "launches", detail
+    return ("same commit" if first == last else "code"), detail or None
+
+
+def _moved(before: Sequence[Run], after: Sequence[Run]) -> dict[str, tuple[str, str]]:
+    """Facts of the environment that all runs before have in common, and all runs after, but not with each other."""
+    keys = sorted({key for run in (*before, *after) for key in run.environment})
+    found = {}
+    for key in keys:
+        old, new = ({run.environment.get(key, "unknown") for run in side} for side in (before, after))
+        if len(old) == len(new) == 1 and old != new:
+            found[key] = (old.pop(), new.pop())
+    return found
+
+
+def _counted(line: Line, step: Step) -> str | None:
+    """In words, whether there are other numbers of launches after a step of a line that sums them."""
+    if line.subject == CLOCKS:
+        return None
+    old, new = (
+        sorted(count for count in line.counts[a:b] if count is not None)
+        for a, b in ((step.begin, step.at), (step.at, step.end))
+    )
+    if not old or not new:
+        return None
+    before, after = old[len(old) // 2], new[len(new) // 2]
+    if line.subject == "budget" or abs(after - before) <= COUNTED * before:
+        return None
+    return f"launches {before:,.4g} -> {after:,.4g}"

@@ -1,0 +1,160 @@
+"""Finds where a noisy line of points steps to another level: ruptures proposes, a test decides.
+
+`ruptures` (BSD 2-clause; Truong, Oudre, Vayatis 2020) cuts a line optimally for a penalty. Its cuts are candidates:
+each must pass a t test between the stretches beside it. Its variance counts the correlation of successive points, its
+level is corrected for every place of the history and for 1,000 series or more (Bonferroni). Those that fail are taken
+out, weakest first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from kerneldb.history.model import FEWEST, LEAST_PCT, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+LEVEL: Final = 0.05
+"""Expected false alarms among 1,000 series (and among all series of one history, where those are more)."""
+FAMILY: Final = 1_000
+FEWEST_PLACES: Final = 100
+OUTLIER: Final = 4.0
+"""Points farther from the median of their neighbours than so many standard deviations are drawn in to there."""
+NEIGHBOURS: Final = 9
+SURE: Final = 7.68
+"""Twice the 95 % point of chi² with one degree: places whose cost is less above the best may be the place, too."""
+FAR: Final = 8
+"""Points so far apart count as independent."""
+STRONGEST: Final = 0.9
+NORMAL: Final = 1.4826
+"""Standard deviation of a normal distribution over its median absolute deviation."""
+
+
+def find(values: Floats, places: int, series: int) -> list[Step]:
+    """The steps of a line of logarithms.
+
+    `places` is how many runs the whole history has, `series` how many lines it has: both correct the level.
+    """
+    if len(values) < 2 * FEWEST:
+        return []
+    scale = spread(values)
+    if scale <= 0:
+        scale = 1e-6  # values that are equal to the digit: counts, clocks that never move
+    drawn = drawn_in(values, scale)
+    tests = float(max(places, FEWEST_PLACES)) * max(series, FAMILY)
+    whole = max(scale, spread(values, min(FAR, len(values) // 4)))
+    rho = min(max(1 - (scale / whole) ** 2, 0.0), STRONGEST)
+    cuts = _proposed(drawn / whole, inflation(rho) * math.log(tests))
+    return _kept(drawn, cuts, tests, whole, rho)
+
+
+def spread(values: Floats, lag: int = 1) -> float:
+    """The standard deviation of points, by their differences to the `lag`-th after them: steps hardly count.
+
+    With correlated points it grows with `lag`.
+    """
+    import numpy as np
+
+    return float(np.median(np.abs(values[lag:] - values[:-lag]))) * NORMAL / math.sqrt(2)
+
+
+def inflation(rho: float) -> float:
+    """By how much a correlation `rho` of successive points (AR(1)) inflates the variance of their mean."""
+    return (1 + rho) / (1 - rho)
+
+
+def drawn_in(values: Floats, scale: float) -> Floats:
+    """The line with outliers drawn in: one bad run is no change."""
+    import numpy as np
+
+    half = min(NEIGHBOURS, len(values) - 1) // 2
+    padded = np.pad(values, half, mode="edge")
+    middle = np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1), axis=1)
+    return np.asarray(np.clip(values, middle - OUTLIER * scale, middle + OUTLIER * scale))
+
+
+def _proposed(line: Floats, penalty: float) -> list[int]:
+    """Where an optimal cut of a line in units of its noise is. No more stretches than the penalty allows."""
+    import ruptures
+
+    found = ruptures.KernelCPD(kernel="linear", min_size=FEWEST).fit(line.reshape(-1, 1)).predict(pen=penalty)
+    return [int(place) for place in found[:-1]]
+
+
+def _kept(line: Floats, cuts: Sequence[int], tests: float, scale: float, rho: float) -> list[Step]:
+    """The cuts that pass the test, after the weakest that does not is taken out, again and again."""
+    left = list(cuts)
+    while left:
+        ends = [0, *left, len(line)]
+        noise, inflated = _noise(line, ends, scale, rho)
+        steps = [
+            _tested(line, (ends[place - 1], ends[place], ends[place + 1]), noise, inflated, tests)
+            for place in range(1, len(ends) - 1)
+        ]
+        weakest = max(range(len(steps)), key=lambda place: (steps[place].p_value, -abs(steps[place].shift)))
+        small = [place for place, step in enumerate(steps) if abs(step.shift) < LEAST_PCT / 100]
+        if steps[weakest].p_value <= LEVEL and not small:
+            return steps
+        del left[weakest if steps[weakest].p_value > LEVEL else small[0]]
+    return []
+
+
+def _noise(line: Floats, ends: Sequence[int], scale: float, rho: float) -> tuple[float, float]:
+    """The standard deviation within stretches, and by how much correlation inflates the variance of their means.
+
+    Cuts that follow the noise make both look small, so `scale` and `rho`, which are of the line without cuts, are the
+    least that is taken.
+    """
+    import numpy as np
+
+    rest = np.concatenate([line[a:b] - line[a:b].mean() for a, b in itertools.pairwise(ends)])
+    total = float(np.sum(rest**2))
+    noise = max(math.sqrt(total / max(len(line) - len(ends) + 1, 1)), scale)
+    # A stretch takes its mean from its points, which lowers the correlation by about one over its length.
+    bias = (len(ends) - 1) / len(line)
+    found = float(np.sum(rest[1:] * rest[:-1])) / total + bias if total > 0 else 0.0
+    return noise, inflation(min(max(found, rho, 0.0), STRONGEST))
+
+
+def _tested(line: Floats, ends: tuple[int, int, int], noise: float, inflated: float, tests: float) -> Step:
+    begin, at, end = ends
+    before, after = line[begin:at], line[at:end]
+    shift = float(after.mean() - before.mean())
+    error = noise * math.sqrt(inflated * (1 / len(before) + 1 / len(after)))
+    degrees = max((len(line) - 2) / inflated, 2.0)
+    first, last = _range(line, begin, at, end, noise * math.sqrt(inflated))
+    return Step(at, first, last, begin, end, shift, error, min(1.0, tail(shift / error, degrees) * tests), noise)
+
+
+def tail(t: float, degrees: float) -> float:
+    """The two-sided tail of Student's t distribution."""
+    from scipy.special import stdtr
+
+    return 2 * float(stdtr(degrees, -abs(t)))
+
+
+def quantile(degrees: float) -> float:
+    """The 97.5 % point of Student's t distribution."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, 0.975))
+
+
+def _range(line: Floats, begin: int, at: int, end: int, noise: float) -> tuple[int, int]:
+    """The last point that is surely before a step and the first that is surely after it."""
+
+    def cost(place: int) -> float:
+        left, right = line[begin:place], line[place:end]
+        return float(((left - left.mean()) ** 2).sum() + ((right - right.mean()) ** 2).sum())
+
+    best = cost(at)
+    near = range(max(begin + 1, at - 2 * FEWEST), min(end - 1, at + 2 * FEWEST) + 1)
+    possible = [place for place in near if (cost(place) - best) / noise**2 <= SURE / 2]
+    return min(possible) - 1, max(possible)

@@ -1,0 +1,181 @@
+"""The history of a program: planted changes are found, noise is not, and what the machine did is told apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+import kerneldb
+from kerneldb.cli import cli
+from kerneldb.errors import GateError, UsageError
+from kerneldb.warehouse import Warehouse, history
+from tests.conftest import made_once
+
+pytest.importorskip("ruptures", reason="finding changes takes ruptures: pip install 'kerneldb[history]'")
+
+from kerneldb.history import search
+from kerneldb.history.model import Line, Run
+from tests.answers.nightly import Nightly, recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kerneldb.history.model import Change
+
+RUNS = 120
+CHANGED, TAKEN_BACK, DRIVER, CLOCKS = 40, 80, 60, 100
+
+
+@pytest.fixture(scope="session")
+def kernels(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int]]:
+    """The launches of a real recording by kernel."""
+
+    def make(path: Path) -> None:
+        kerneldb.open(path).ingest(root / "examples" / "decoder-h200.json.gz")
+
+    return recorded(Warehouse.open(made_once(tmp_path_factory, "nightly.duckdb", make)))
+
+
+def planted(kernels: dict[str, list[int]]) -> tuple[Nightly, list[str]]:
+    """Nights with a change of 3 % that is taken back, one at a new driver, and one of all kernels."""
+    nights = Nightly(RUNS, kernels, seed=7)
+    names = sorted(kernels)
+    nights.means[names[0]][CHANGED:TAKEN_BACK] *= 1.03
+    nights.means[names[1]][CHANGED:] *= 1.03
+    nights.means[names[2]][DRIVER:] *= 1.04
+    for run in range(DRIVER, RUNS):
+        nights.environment[run]["driver"] = "590.2"
+    for name in names:
+        nights.means[name][CLOCKS:] *= 1.05
+    return nights, names
+
+
+@pytest.fixture(scope="module")
+def stored(kernels: dict[str, list[int]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("history") / "k.duckdb"
+    warehouse = Warehouse.create_or_open(path)
+    planted(kernels)[0].store(warehouse)
+    Nightly(12, kernels, seed=8).store(warehouse, "other", "NVIDIA H100")
+    history.update(warehouse)
+    return path
+
+
+def of(nights: Nightly, places: int = 10_000) -> Sequence[Change]:
+    runs = [Run(str(run), nights.commit(run), nights.environment[run]) for run in range(nights.runs)]
+    every = list(range(nights.runs))
+    lines = [Line("kernel", name, every, list(means), [1.0] * nights.runs) for name, means in nights.means.items()]
+    return search.changes(runs, lines, places)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_of_400_nights_is_no_change_and_two_percent_of_one_kernel_are(
+    kernels: dict[str, list[int]], seed: int
+) -> None:
+    nights = Nightly(400, kernels, seed)
+    assert of(nights) == []
+    name, at = sorted(kernels)[seed * 3], 30 + 80 * seed
+    nights.means[name][at:] *= 1.02
+    (found,) = of(nights)
+    assert (found.name, found.cause) == (name, "code")
+    assert found.low_pct < 2 < found.high_pct
+    assert int(found.first_commit[:8], 16) <= at < int(found.last_commit[:8], 16)
+
+
+@pytest.mark.thorough
+def test_one_false_alarm_in_a_thousand_series_and_95_percent_found(kernels: dict[str, list[int]]) -> None:
+    alarms, found = 0, 0
+    for seed in range(100, 200):
+        nights = Nightly(400, kernels, seed)
+        alarms += len(of(nights))
+        at = 20 + int(nights.rng.integers(360))
+        name = sorted(kernels)[seed % len(kernels)]
+        nights.means[name][at:] *= 1.02
+        found += [one.name for one in of(nights) if abs(int(one.trace_id) - at) <= 3] == [name]
+    assert alarms <= len(kernels) * 100 / 1_000
+    assert found >= 95
+
+
+def test_each_change_has_its_cause_and_commits(stored: Path, kernels: dict[str, list[int]]) -> None:
+    names = sorted(kernels)
+    rows = kerneldb.open(stored).history("nightly").changes.to_pylist()
+    found = {(row["name"], row["cause"], round(row["change_pct"])): row for row in rows}
+    assert set(found) >= {
+        (names[0], "code", 3),
+        (names[0], "code", -3),
+        (names[1], "code", 3),
+        (names[2], "driver", 4),
+        ("shift of all kernels", "clocks", 5),
+    }
+    assert not [row for row in rows if row["cause"] == "code" and row["name"] not in names[:2]]
+    driver = found[names[2], "driver", 4]
+    assert driver["detail"] == "driver 580.1 -> 590.2"
+    for (_, cause, _), at in zip(sorted(found), [None] * len(found), strict=True):
+        assert at is None or cause
+    change = found[names[1], "code", 3]
+    assert int(change["first_commit"][:8], 16) <= CHANGED < int(change["last_commit"][:8], 16)
+    assert change["culprit"] in names[:2]
+    assert change["low_pct"] < 3 < change["high_pct"]
+
+
+def test_the_gate_passes_over_the_machine_and_what_was_taken_back(stored: Path, kernels: dict[str, list[int]]) -> None:
+    found = kerneldb.open(stored).history("nightly")
+    names = sorted(kernels)
+    with pytest.raises(GateError, match="slower by 2 % or more") as error:
+        found.check(2)
+    assert names[1] in str(error.value)
+    assert names[2] not in str(error.value)
+    assert str(error.value).count("kernel ") == 1
+    found.check(3.6)
+    gate = ["history", "--db", str(stored), "--workload", "nightly", "--fail-on", "2%", "--json"]
+    assert CliRunner().invoke(cli, gate).exit_code == 5
+    assert CliRunner().invoke(cli, [*gate[:-2], "3.6", "--json"]).exit_code == 0
+
+
+def test_other_gpus_are_series_of_their_own(stored: Path) -> None:
+    other = kerneldb.open(stored).history("other")
+    assert [(row["device_name"], row["runs"], row["due"]) for row in other.series] == [("NVIDIA H100", 12, 0)]
+    assert other.changes.num_rows == 0
+    with pytest.raises(UsageError, match="no workload 'nightlyy'; near: nightly"):
+        kerneldb.open(stored).history("nightlyy")
+    since = kerneldb.open(stored).history("nightly", since=f"{CLOCKS - 3:08x}").changes.to_pylist()
+    assert {row["cause"] for row in since} == {"clocks"}
+    with pytest.raises(UsageError, match="neither a commit of the history"):
+        kerneldb.open(stored).history(since="yesterday")
+
+
+def test_a_page_has_the_changes_and_a_chart_of_each_line(stored: Path, tmp_path: Path) -> None:
+    page = tmp_path / "history.html"
+    done = CliRunner().invoke(cli, ["history", "--db", str(stored), "--workload", "nightly", "--page", str(page)])
+    assert done.exit_code == 0, done.output
+    text = page.read_text(encoding="utf-8")
+    assert text.count('class="chart"') == 20
+    assert "580.1 -&gt; 590.2" in text
+
+
+def test_traces_with_a_commit_enter_the_history_and_leave_it_with_it(
+    root: Path, kernels: dict[str, list[int]], tmp_path: Path
+) -> None:
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    trace = root / "examples" / "decoder-h200.json.gz"
+    database.ingest(trace, tags={"commit": "a" * 40, "workload": "decode"})
+    rows = database.sql("""
+        SELECT h.subject, h.name, h.n, h.total_ns, r.units
+        FROM history_rollups AS h INNER JOIN history_runs AS r USING (trace_id)
+    """).rows()
+    for name, durations in kernels.items():
+        (row,) = (row for row in rows if (row["subject"], row["name"]) == ("kernel", name))
+        assert (row["n"], row["total_ns"]) == (len(durations), sum(durations))
+    (total,) = (row for row in rows if row["subject"] == "total")
+    (steady,) = database.sql("SELECT sum(duration_ns) AS ns FROM kernels WHERE steady_state").rows()
+    assert (total["total_ns"], total["units"]) == (steady["ns"], 6)
+    with pytest.raises(UsageError, match="nothing to check: it has no two runs"):
+        database.history().check(1)
+    database.tag("decoder-h200", {"workload": "decoding"})
+    assert database.history().series == []
+    database.update_history()
+    assert [row["workload"] for row in database.history().series] == ["decoding"]
+    database.remove("decoder-h200")
+    assert database.sql("FROM history_rollups").rows() == database.sql("FROM history_runs").rows() == []
