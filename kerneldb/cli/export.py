@@ -9,14 +9,14 @@ import click
 
 from kerneldb.cli.console import note, note_nothing, plural
 from kerneldb.cli.options import READ_WAIT_S, format_given, open_database, output_options, selection_options
-from kerneldb.cli.root import cli, refuse
+from kerneldb.cli.root import db, refuse
 from kerneldb.output import write
 
 if TYPE_CHECKING:
     from kerneldb.output import Output
 
 
-@cli.command(short_help="Write launches or a table to a file.")
+@db.command(short_help="Write launches or a table to a file.")
 @click.option(
     "--table",
     default="kernels",

@@ -28,15 +28,15 @@ HELP_OPTIONS: Final = ["-h", "--help"]
 TASKS: Final = {
     "LOAD": ("ingest", "record", "doctor", "traces"),
     "ASK": ("query", "top", "show", "tui"),
-    "EXPLAIN": ("why", "diff", "analyze", "ncu", "report"),
-    "REPLAY": ("replay",),
-    "SHARE": ("export",),
+    "EXPLAIN": ("why", "diff", "analyze", "ncu"),
+    "REPLAY": ("replay", "improve"),
+    "SHARE": ("report",),
     "MAINTAIN": ("db",),
 }
 """The headings of `kerneldb --help` with the commands and groups below each."""
 
 
-MOVED: Final = {"lake": "db"}
+MOVED: Final = {"lake": "db", "export": "db"}
 """Commands that stood at the top, and the group that has them."""
 
 

@@ -71,16 +71,20 @@ class StepRun:
 
     def run(self) -> None:
         """Both modes. Raises BrokenDeviceError."""
-        self._settle()
-        play = self._player.run
-        self._warm(play)
+        play = self.ready().run
         marked = self._profiled(self._marked_run)
         calls = [usual([[one.activities for one in marked.get(str(place), [])] or [[]]]) for place in self._places]
         played = [self._of_call(place, *calls[place][:2]) for place in self._places]
-        self._report("eager", played, self._whole(play))
+        self._report("eager", played, self.whole(play))
         if not self._options.on_cpu and self._options.loops:
             waits = {place for place in self._places if any(one.waits for one in marked.get(str(place), []))}
             self._graph(waits, [calls[place][0] for place in self._places])
+
+    def ready(self) -> Player:
+        """Rehearse and warm up; returns what runs the step. Raises BrokenDeviceError."""
+        self._settle()
+        self._warm(self._player.run)
+        return self._player
 
     def _marked_run(self) -> None:
         self._player.run(around=lambda place: marker(str(place)))
@@ -181,9 +185,9 @@ class StepRun:
             self._send(StepDone(self._result("cuda_graph", (), reason=reason)))
             return
         played = [self._of_call(place, seen, durations) for place, (seen, durations) in enumerate(found)]
-        self._report("cuda_graph", played, self._whole(captured.replay), captured)
+        self._report("cuda_graph", played, self.whole(captured.replay), captured)
 
-    def _whole(self, play: Callable[[], object]) -> list[Measurement]:
+    def whole(self, play: Callable[[], object]) -> list[Measurement]:
         """The step without a profiler: wall time, and energy where it is asked for and there is a meter."""
         seconds = CPU_WALL_SECONDS if self._options.on_cpu else WALL_SECONDS
         settings = Settings("step", device=self._options.device, seconds=seconds)
