@@ -9,6 +9,7 @@ import json
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
+from kerneldb.api.frames import frames_key, frames_of
 from kerneldb.api.queries import rows, selecting, statement
 from kerneldb.api.recorded import Recorded, filled, planned_kernel
 from kerneldb.errors import UsageError
@@ -86,7 +87,7 @@ def plan_steps(warehouse: Warehouse, request: Request) -> Planned:
         items = [one.item for one in decisions if one.item is not None]
         known = {item.id for item in items}
         steps = tuple(one.step(known) for one in read)
-        sources = routes.gather(items, recorded)
+        sources = {**routes.gather(items, recorded), **{k: v for one in read for k, v in one.frames().items()}}
         vendors = [row["vendor"] for row in rows(con, "replay_vendors")]
     notes: dict[str, Any] = {"where": request.where, "traces": list(request.traces), "timing": "timeline"}
     if len(vendors) == 1:
@@ -137,7 +138,7 @@ class _Reader:
             raise UsageError(f"no launch of iteration {row['label']} of {row['trace']} is selected")
         window = rows(con, "step_window", {**self._range(row), "label": row["label"]})[0]
         self._window = {"trace_id": row["trace_id"], **window}
-        self._ops = [_op(one) for one in rows(con, "step_ops", self._window)]
+        self._ops = [op_of(one) for one in rows(con, "step_ops", self._window)]
         self._parents = {op.op_id: op.parent for op in self._ops}
         self._names = {op.op_id: op.name for op in self._ops}
         self._source, self.calls = self, self._grouped()
@@ -208,7 +209,7 @@ class _Reader:
             again[one["signature_id"]] += one["duration_ns"]
         phases = {one["phase"] for one in self._launches}
         return Step(
-            id=content_id("st1", row["trace_id"], str(row["device"]), str(row["label"]), str(len(self._launches))),
+            id=self.id,
             trace=row["trace"],
             trace_id=row["trace_id"],
             method=method,
@@ -227,11 +228,24 @@ class _Reader:
             unplanned_ns=sum(one["duration_ns"] for call in lost for one in call.launches),
         )
 
+    def frames(self) -> dict[str, Any]:
+        """The Python functions around the calls, by the key that a plan has them under; none where none were noted."""
+        source = self._source
+        window = {**source._window, "trace_id": source._row["trace_id"]}
+        found = frames_of(self._con, window, sorted(call.called_ns for call in self.calls))
+        return {frames_key(self.id): found} if found["frames"] else {}
+
+    @property
+    def id(self) -> str:
+        """The id of its step."""
+        row = self._row
+        return content_id("st1", row["trace_id"], str(row["device"]), str(row["label"]), str(len(self._launches)))
+
     def _memory(self) -> tuple[Memory, Any]:
         """The allocations of the iteration, and how they are known."""
         if any(op.inputs or op.outputs for op in self._ops):
             found = memories.traced(self._ops)
-            asked = {"trace_id": self._row["trace_id"], "from_ns": self._window["from_ns"]}
+            asked = {"trace_id": self._row["trace_id"], "from_ns": self._window["from_ns"], "host": False}
             moments = [filled(memories.Moment, one) for one in rows(self._con, "step_memory", asked)]
             events = memories.settle(found, moments)
             return found, "execution trace and memory events" if events else "execution trace"
@@ -242,7 +256,8 @@ def _can_be_called(name: str) -> bool:
     return "::" in name and not name.startswith(("autograd::", "torch::"))
 
 
-def _op(row: Row) -> memories.Op:
+def op_of(row: Row) -> memories.Op:
+    """The operator of a row of `step_ops`, with its tensors."""
     outputs = tuple(one for argument in memories.views(row["outputs"]) for one in argument if one is not None)
     inputs = memories.views(row["inputs"])
     end = max(row["end_ns"], row["start_ns"] + 1)

@@ -29,7 +29,7 @@ TASKS: Final = {
     "LOAD": ("ingest", "record", "doctor", "traces"),
     "ASK": ("query", "top", "show", "tui", "serve"),
     "EXPLAIN": ("why", "diff", "analyze", "ncu", "report"),
-    "REPLAY": ("replay",),
+    "REPLAY": ("replay", "improve"),
     "SHARE": ("export",),
     "MAINTAIN": ("db",),
 }

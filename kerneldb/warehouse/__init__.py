@@ -232,6 +232,10 @@ class Warehouse:
         """
         self.write(lambda con: replay.store(con, run_id, items, rows, new=new, balance=balance))
 
+    def store_improvements(self, traces: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write rows of `improvements`, replacing those of the same traces."""
+        self.write(lambda con: replay.store_improvements(con, traces, rows))
+
     def traces(self) -> pa.Table:
         """One row per trace: the view `trace_overview`."""
         return self.answer(statement("traces", "all"))

@@ -59,3 +59,10 @@ def _insert(con: Connection, table: str, rows: Sequence[Mapping[str, Any]]) -> N
     con.register("replay_rows", pa.table({name: [row.get(name) for row in rows] for name in columns}))
     con.execute(statement("replay", table))
     con.unregister("replay_rows")  # not where it failed: the transaction is over, and its error would hide that one
+
+
+def store_improvements(con: Connection, traces: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows of `improvements`, replacing those of the same traces. The caller holds the transaction."""
+    con.execute(statement("replay", "forget_improvements"), {"traces": list(traces)})
+    if rows:
+        _insert(con, "improvements", rows)

@@ -91,6 +91,7 @@ def _profile(work: Work, workload: str, settings: Settings, plain: Path, executi
             activities=activities,
             schedule=steps,
             record_shapes=True,
+            with_stack=settings.stack,
             profile_memory=True,
             on_trace_ready=lambda done: done.export_chrome_trace(str(plain)),
             execution_trace_observer=observer,

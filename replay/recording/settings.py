@@ -70,6 +70,9 @@ class Settings:
     seconds: float = option(12.0, Flag("Measured, per workload and mode.", least=0.1))
     iterations: int = option(2, Flag("Traced, per workload and mode.", least=1))
     trace_only: bool = option(default=False, flag=Flag("Trace, do not measure. With --output: do not ingest either."))
+    stack: bool = option(
+        default=False, flag=Flag("Also note the lines of code that call operators: the host is slower.")
+    )
     label: str | None = option(None, Flag("What it is, in your words; shown wherever the traces are.", metavar="TEXT"))
     name: str | None = option(None, Flag("Name of the recording (default: of the folder).", metavar="NAME"))
     tiny: bool = option(default=False, flag=Flag("Sizes for a test on a CPU."))

@@ -92,17 +92,18 @@ def _settings(item: Item) -> Iterator[tuple[str, Settings]]:
     called = "" if item.spec is None else short_name(item.spec.call.op)
     single = item.spec is not None and '"float"' in (item.spec.call.input_dtypes or "")
     if "conv" in called:
-        yield "cudnn-benchmark", lambda: _flag("cudnn", "benchmark", value=True)
+        yield "cudnn-benchmark", lambda: flag("cudnn", "benchmark", value=True)
         if single:
-            yield "no-tf32", lambda: _flag("cudnn", "allow_tf32", value=False)
+            yield "no-tf32", lambda: flag("cudnn", "allow_tf32", value=False)
     elif called in PRODUCTS:
         if single:
-            yield "tf32", lambda: _flag("cuda.matmul", "allow_tf32", value=True)
+            yield "tf32", lambda: flag("cuda.matmul", "allow_tf32", value=True)
         yield "cublaslt", lambda: blas_library("cublaslt")
 
 
 @contextlib.contextmanager
-def _flag(backend: str, name: str, *, value: bool) -> Iterator[None]:
+def flag(backend: str, name: str, *, value: bool) -> Iterator[None]:
+    """A flag of one of PyTorch's backends, as in `cudnn`, `benchmark`."""
     import torch
 
     holder = operator.attrgetter(backend)(torch.backends)

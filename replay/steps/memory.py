@@ -160,11 +160,11 @@ class Moment:
     bytes: int
 
 
-def settle(memory: Memory, moments: Sequence[Moment]) -> bool:
+def settle(memory: Memory, moments: Sequence[Moment], *, host: bool = False) -> bool:
     """Say of each allocation of the step when it was freed; whether memory events said so for most of its bytes.
 
-    An allocation is the smallest one that fits and happened inside the operator that made it. Where none is recorded,
-    it is freed after its last use.
+    Of allocations on devices, or with `host` of those in host memory. One is the smallest one that fits and happened
+    inside the operator that made it. Where none is recorded, it is freed after its last use.
     """
     frees: dict[str, list[int]] = defaultdict(list)
     for one in moments:
@@ -174,7 +174,7 @@ def settle(memory: Memory, moments: Sequence[Moment]) -> bool:
     times, taken = [one.ts_ns for one in made], set[int]()
     told = total = 0
     for epoch in memory.epochs:
-        if epoch.made_by is None or epoch.host:
+        if epoch.made_by is None or epoch.host is not host:
             continue
         op, total = memory.ops[epoch.made_by], total + epoch.bytes
         inside = range(bisect.bisect_left(times, op.start_ns), bisect.bisect_right(times, op.end_ns))

@@ -211,7 +211,7 @@ class Player:
     def make(self, place: int) -> None:
         """Make a call, and keep what it returns."""
         call, how = self.step.calls[place], self.prepared[place]
-        if how.resolved is None:
+        if how.resolved is None and how.program is None:
             if how.apart is not None:
                 how.apart.call()
             else:
@@ -336,6 +336,10 @@ class Player:
         made = self._viewed(place, tensor)
         self._live[place] = made
         return made
+
+    def dtype(self, place: int) -> Any:
+        """The torch.dtype of a tensor of the step; None where this torch has none."""
+        return self._dtypes[place]
 
     def _viewed(self, place: int, tensor: Tensor) -> Any:
         import torch

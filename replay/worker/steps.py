@@ -75,14 +75,9 @@ class StepRun:
 
     def run(self) -> None:
         """Both modes. Raises BrokenDeviceError."""
-        self._settle()
-        self._trails = () if self._options.on_cpu else choose(self._player, self._look)
-        if self._trails:
-            self._rehearse()
-        play = self._player.run
-        self._warm(play)
+        play = self.ready().run
         calls, played, waits = self._run_marked(self._options.runs)
-        self._report("eager", played, self._whole(play))
+        self._report("eager", played, self.whole(play))
         if not self._options.on_cpu and self._options.loops:
             self._graph(waits, calls)
 
@@ -103,6 +98,18 @@ class StepRun:
         for call, kernels in zip(self._step.calls, played, strict=True):
             groups[call.item] += kernels
         return {name: _seen(listed) for name, listed in groups.items()}
+
+    def ready(self) -> Player:
+        """Rehearse, choose among the calls of one kernel, and warm up; returns what runs the step.
+
+        Raises BrokenDeviceError.
+        """
+        self._settle()
+        self._trails = () if self._options.on_cpu else choose(self._player, self._look)
+        if self._trails:
+            self._rehearse()
+        self._warm(self._player.run)
+        return self._player
 
     def _marked_run(self) -> None:
         self._player.run(around=lambda place: marker(str(place)))
@@ -203,9 +210,9 @@ class StepRun:
             self._send(StepDone(self._result("cuda_graph", (), reason=reason)))
             return
         played = [self._of_call(place, seen, durations) for place, (seen, durations) in enumerate(found)]
-        self._report("cuda_graph", played, self._whole(captured.replay), captured)
+        self._report("cuda_graph", played, self.whole(captured.replay), captured)
 
-    def _whole(self, play: Callable[[], object]) -> list[Measurement]:
+    def whole(self, play: Callable[[], object]) -> list[Measurement]:
         """The step without a profiler: wall time, and energy where it is asked for and there is a meter."""
         seconds = CPU_WALL_SECONDS if self._options.on_cpu else WALL_SECONDS
         settings = Settings("step", device=self._options.device, seconds=seconds)

@@ -47,3 +47,9 @@ INSERT INTO replays BY NAME SELECT * FROM replay_rows;
 
 -- name: power_samples
 INSERT INTO power_samples BY NAME SELECT * FROM replay_rows;
+
+-- name: forget_improvements
+DELETE FROM improvements WHERE list_contains($traces::VARCHAR[], trace_id);
+
+-- name: improvements
+INSERT INTO improvements BY NAME SELECT * FROM replay_rows;

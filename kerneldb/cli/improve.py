@@ -1,0 +1,139 @@
+"""`kerneldb improve`."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kerneldb.cli.console import emit, note
+from kerneldb.cli.options import open_database, output_options, trace_names
+from kerneldb.cli.root import cli, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kerneldb.output import Output
+    from kerneldb.replay.recording.settings import Settings
+    from kerneldb.replay.wire.improvements import Improvement
+    from kerneldb.replay.wire.plan import Plan
+    from kerneldb.replay.worker.improving import Asked
+
+ALLOWED: Final = ("precision",)
+TOGETHER: Final = "together"
+
+
+@cli.command(short_help="What would be faster: tried in the recorded step.")
+@click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=trace_names)
+@click.option("--iteration", metavar="NAME", help="This one, by label or number; of a script a range that it marks.")
+@click.option("--device", default="cuda:0", show_default=True, metavar="DEVICE", help="cuda:N or cpu.")
+@click.option("--seconds", type=click.FloatRange(min=1), default=300.0, show_default=True, help="For all of it.")
+@click.option("--allow", multiple=True, type=click.Choice(ALLOWED), help="Also what computes less exactly.")
+@click.option("--import", "modules", multiple=True, metavar="MODULE", help="Module that registers rewrites.")
+@click.option("--dry-run", is_flag=True, help="List the rewrites and the step; try nothing.")
+@click.option(
+    "--patch", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write what was accepted."
+)
+@click.option("--verify", metavar="SCRIPT|MODEL", help="Run the program with and without the patch; needs --patch.")
+@click.option("--workload", metavar="NAME", help="With --verify of a model: of these; default: of the trace.")
+@output_options
+def improve(*, traces: tuple[str, ...], output: Output, **given: Any) -> None:
+    """Try what would make a recorded step faster, in the step itself, and say what it gains.
+
+    The step is rebuilt whole (as with replay --in-context). Runs of its calls are replaced: norms and attention written
+    by hand, loops over parameters, products of the same tensor, functions of the program through torch.compile,
+    layouts, settings. Results are compared with float64 on several distributions of values: a rewrite whose error is
+    more than twice that of the recorded calls is rejected. What is left is measured alone and in the step, in turns
+    with the step as recorded, and all that pays is measured together. Rows, also of what was rejected and why: table
+    improvements.
+
+    busy is time of the device (of the process on a CPU), wall that of the step made call by call. Record with --stack,
+    so that functions of the program are known: only then is there a patch.
+
+    \b
+      kerneldb record llama-7b --stack --output llama
+      kerneldb improve llama-prefill --patch faster.py
+      kerneldb improve llama-prefill --patch faster.py --verify llama-7b
+      kerneldb improve train-script --iteration "step 3" --patch faster.py --verify train.py
+      python faster.py train.py
+      kerneldb query "FROM improvements WHERE status = 'accepted' ORDER BY busy_gain DESC"
+    """
+    from kerneldb.api import improving
+    from kerneldb.api.planning import Request
+    from kerneldb.replay.worker.improving import Asked
+
+    if given["verify"] and given["patch"] is None:
+        refuse("--verify needs --patch FILE: it runs the program with that patch")
+    database = open_database()
+    request = Request(traces=traces, iteration=given["iteration"], in_context=True)
+    planned = improving.plan_improvements(database.warehouse, request, host=given["device"] == "cpu")
+    if given["dry_run"]:
+        _list(planned, output)
+        return
+    asked = Asked(given["device"], given["seconds"], given["allow"], given["modules"])
+    found = improving.try_rewrites(planned, asked)
+    improving.store(database.warehouse, planned, asked.device, found)
+    names = [step.trace for step in planned.steps]
+    emit(improving.results(database.warehouse, names).to_reader(), output)
+    if given["patch"] is not None:
+        _write(given["patch"], planned, found)
+    if given["verify"]:
+        _verify(given, found, planned, asked, output)
+
+
+def _list(planned: Plan, output: Output) -> None:
+    import pyarrow as pa
+
+    from kerneldb.replay import rewrites
+
+    for step in planned.steps:
+        note(f"{step.trace}, {step.iteration}: {len(step.calls):,} calls")
+    rows = [{"rewrite": one.name, "about": one.about, "needs_allow": one.precision} for one in rewrites.known()]
+    emit(pa.Table.from_pylist(rows).to_reader(), output)
+
+
+def _write(path: Path, planned: Plan, found: Sequence[Improvement]) -> None:
+    from kerneldb.api import improving
+    from kerneldb.replay.rewrites import patching
+
+    changes = improving.changes(found)
+    names = ", ".join(step.trace for step in planned.steps)
+    path.write_text(patching.text(changes, f"What kerneldb improve found to pay in {names}"), encoding="utf-8")
+    by_hand = sum(change["kind"] == "advice" for change in changes)
+    note(f"{path}: {len(changes)} changes, {by_hand} of them to be made by hand")
+
+
+def _verify(given: dict[str, Any], found: Sequence[Improvement], planned: Plan, asked: Asked, output: Output) -> None:
+    import pyarrow as pa
+
+    from kerneldb.api import improving
+
+    together = next((one for one in found if one.status == TOGETHER), None)
+    if together is None:
+        note("nothing was accepted: there is nothing to verify")
+        return
+    settings, workload = _program(given, planned, asked)
+    measured = improving.verify(settings, workload, given["patch"])
+    emit(pa.Table.from_pylist([one.row(together) for one in measured]).to_reader(), output)
+
+
+def _program(given: dict[str, Any], planned: Plan, asked: Asked) -> tuple[Settings, str]:
+    """What is run: a script, whose step is the range that was tried, or a model as it was recorded."""
+    from kerneldb.replay.recording.settings import Settings, resolved
+
+    step, program = planned.steps[0], given["verify"]
+    if Path(program).suffix == ".py":
+        return resolved(Settings("", device=asked.device, script=(program,), trace_only=True)), str(step.iteration)
+    workload = given["workload"] or step.trace.rsplit("-", 1)[-1]
+    recorded = _recorded(step.trace)
+    same = {name: recorded[name] for name in recorded if name in {one.name for one in dataclasses.fields(Settings)}}
+    return resolved(Settings(**{**same, "model": program, "device": asked.device, "workloads": (workload,)})), workload
+
+
+def _recorded(trace: str) -> dict[str, Any]:
+    """The settings of a recording, as the tags of its trace have them."""
+    from kerneldb.api.improving import recorded_settings
+
+    return recorded_settings(open_database().warehouse, trace)

@@ -1,0 +1,130 @@
+"""Whether a rewrite computes the same: its error against float64 may be at most twice that of the original.
+
+Both are compared with the original's calls in float64 (float32 where those refuse) on the same inputs: those of the
+step, and others drawn from several distributions. The error is the largest absolute one of an output; half a unit in
+the last place of the largest element is granted, since no result of that dtype can be relied on to be closer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kerneldb.replay.errors import FAILURES, first_line
+from kerneldb.replay.rewrites.region import CannotTryError, Region, graph
+
+LIMIT: Final = 2.0
+VERY_LOW: Final = 1e4
+DISTRIBUTIONS: Final = ("recorded", "normal", "uniform", "large", "small")
+
+Function = Callable[..., Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The largest error over outputs and distributions, of the original and the rewrite.
+
+    `ratio` is the largest of rewrite over original, on the distribution `on`. `refused` says why the rewrite is not
+    the same, None where it is.
+    """
+
+    original: float = 0.0
+    rewritten: float = 0.0
+    ratio: float = 0.0
+    on: str = ""
+    refused: str | None = None
+
+
+def check(found: Region, function: Function, recorded: Sequence[Any], limit: float = LIMIT) -> Checked:
+    """Compare `function` with the region on all distributions. Raises CannotTryError without a reference."""
+    import torch
+
+    original, worst = graph(found), Checked()
+    with torch.no_grad():
+        for name in DISTRIBUTIONS:
+            inputs = list(_drawn(name, recorded))
+            reference = _reference(found, inputs)
+            ours = _run(original, inputs)
+            try:
+                theirs = _run(function, inputs)
+            except FAILURES as error:
+                return Checked(on=name, refused=f"it does not run: {first_line(error)}")
+            for one in _compared(found, inputs, reference, ours, theirs):
+                worst = _worse(worst, one, name, limit)
+    return worst
+
+
+def _worse(worst: Checked, one: tuple[float, float, float], name: str, limit: float) -> Checked:
+    original, rewritten, granted = one
+    ratio = rewritten / max(original, granted) if rewritten else 0.0
+    refused = worst.refused
+    if refused is None and not ratio <= limit:
+        refused = f"error {rewritten:.3g} where the original has {original:.3g}, on {name} values"
+    high = ratio if not ratio <= worst.ratio else worst.ratio
+    on = name if high != worst.ratio else worst.on
+    return Checked(max(worst.original, original), max(worst.rewritten, rewritten), high, on, refused)
+
+
+def _drawn(name: str, recorded: Sequence[Any]) -> Iterator[Any]:
+    """Inputs of a distribution; integers, masks and single numbers stay as they are in the step."""
+    import torch
+
+    made = torch.Generator(device="cpu").manual_seed(len(name))
+    for tensor in recorded:
+        copy = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+        copy.copy_(tensor)
+        if name != "recorded" and tensor.is_floating_point() and tensor.dim() and not _is_mask(tensor):
+            drawn = torch.rand(tensor.shape, generator=made)
+            if name != "uniform":
+                drawn = torch.randn(tensor.shape, generator=made) * {"large": 30.0, "small": 1e-3}.get(name, 1.0)
+            copy.copy_(drawn)
+        yield copy
+
+
+def _is_mask(tensor: Any) -> bool:
+    """Whether a tensor only has zeros and very low numbers, as additive masks do."""
+    low = tensor < -VERY_LOW
+    return bool(low.any()) and bool((low | (tensor == 0)).all())
+
+
+def _run(function: Callable[..., Any], inputs: Sequence[Any]) -> list[Any]:
+    return [one.clone() for one in function(*[one.clone() for one in inputs])]
+
+
+def _reference(found: Region, inputs: Sequence[Any]) -> list[Any]:
+    import torch
+
+    reason = ""
+    for double, dtype in ((True, torch.float64), (False, torch.float32)):
+        if dtype == torch.float32 and all(one.dtype in {torch.float32, torch.float64} for one in inputs):
+            continue
+        try:
+            raised = [one.to(dtype) if one.is_floating_point() else one.clone() for one in inputs]
+            return list(graph(found, double=double)(*raised))
+        except FAILURES as error:
+            reason = first_line(error)
+    message = f"the original does not run in float64 ({reason})"
+    raise CannotTryError(message)
+
+
+def _compared(
+    found: Region, inputs: Sequence[Any], reference: Sequence[Any], ours: Sequence[Any], theirs: Sequence[Any]
+) -> Iterator[tuple[float, float, float]]:
+    """Error of original and rewrite and half a unit in the last place, of each output."""
+    import torch
+
+    del found, inputs
+    for exact, one, other in zip(reference, ours, theirs, strict=True):
+        if not one.is_floating_point():
+            yield 0.0, float((one != other).sum()), 0.0
+            continue
+        fine = torch.isfinite(exact) & torch.isfinite(one)
+        if not bool(fine.any()):
+            continue
+        if not bool(torch.isfinite(other[fine]).all()):
+            yield 0.0, float("inf"), 0.0
+            continue
+        truth = exact[fine].double()
+        unit = float(truth.abs().max()) * torch.finfo(one.dtype).eps / 2
+        yield float((one[fine].double() - truth).abs().max()), float((other[fine].double() - truth).abs().max()), unit

@@ -1,0 +1,119 @@
+"""Functions of the program through `torch.compile`, and the step as a CUDA graph.
+
+Each function of the program is tried, from single norms to the whole model: a compiler fuses what is in it, and a
+larger part is not always better. Without frames in the trace, all of the step is.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from kerneldb.replay.rewrites.base import Change, Function, Proposal, Rewrite
+from kerneldb.replay.rewrites.flow import Flow, Frame
+from kerneldb.replay.rewrites.many import OPTIMIZERS
+from kerneldb.replay.rewrites.places import functions, ours
+from kerneldb.replay.rewrites.region import CannotTryError, Region, graph, region
+
+LEAST_SHARE: Final = 0.02
+"""Functions with less of the recorded time are not tried."""
+
+
+class Compiled(Rewrite):
+    """A function by what inductor makes of its calls."""
+
+    name = "compile"
+    about = "a function through torch.compile"
+    removes_launches = True
+
+    def lacks(self, flow: Flow) -> str | None:
+        """A compiler that works here."""
+        del flow
+        import torch
+
+        try:
+            torch.compile(lambda x: x + 1)(torch.ones(2))
+        except Exception as error:  # noqa: BLE001 (whatever a compiler or its toolchain raises)
+            return f"torch.compile does not work here: {str(error).splitlines()[0][:120]}"
+        return None
+
+    def find(self, flow: Flow) -> Iterator[Proposal]:
+        """One for each run of each function; of a training step, forward and backward together."""
+        if any("backward" in one.op for one in flow.nodes):
+            yield from self._training(flow)
+            return
+        total = sum(sum(one.call.recorded_ns) for one in flow.nodes)
+        listed = list(functions(flow))
+        if not listed:
+            yield self._proposal(flow, None, [one.place for one in flow.nodes])
+        for frame, runs in listed:
+            time = sum(sum(flow.nodes[place].call.recorded_ns) for places in runs for place in places)
+            if time < LEAST_SHARE * total or frame.function.startswith("_call_impl"):
+                continue
+            for places in runs:
+                try:
+                    yield self._proposal(flow, frame, places)
+                except CannotTryError:
+                    break
+
+    def _training(self, flow: Flow) -> Iterator[Proposal]:
+        backward = [one.place for one in flow.nodes if "backward" in one.op]
+        forward = range(backward[0])
+        found = outermost(flow, [one for one in forward if flow.nodes[one].op], modules=True)
+        updates = [
+            one.place for one in flow.nodes[backward[-1] :]
+            if any(flow.frames.frames[number].path.startswith(OPTIMIZERS) for number in flow.functions(one.place))
+        ]  # fmt: skip
+        until = updates[0] if updates else backward[-1] + 1
+        begin = found[1][0] if found else 0
+        yield self._proposal(flow, found[0] if found else None, list(range(begin, until)))
+
+    def _proposal(self, flow: Flow, frame: Frame | None, places: Sequence[int]) -> Proposal:
+        covered = region(flow, places)
+        text = "torch.compile(model), or of the function that runs a step"
+        change = Change("compile" if frame else "advice", frame, text=text)
+        return Proposal(covered, functools.partial(_function, covered), change, what=str(frame or "the step"))
+
+
+def _function(covered: Region) -> Function:
+    import torch
+
+    return torch.compile(graph(covered), dynamic=False)  # type: ignore[no-any-return]
+
+
+class CudaGraph(Rewrite):
+    """The step as one CUDA graph: the host launches it at once."""
+
+    name = "cuda_graph"
+    about = "the step as a CUDA graph: no launches by the host"
+    removes_launches = True
+
+    def lacks(self, flow: Flow) -> str | None:
+        """A GPU."""
+        return "needs a GPU" if flow.player.device == "cpu" else None
+
+    def find(self, flow: Flow) -> Iterator[Proposal]:
+        """One for the step."""
+        found = outermost(flow, [one.place for one in flow.nodes if one.op])
+        values = {"backend": "cudagraphs"}
+        text = "torch.cuda.graph around the step, or torch.compile(model, mode='reduce-overhead')"
+        change = Change("compile", found[0], values) if found else Change("advice", text=text)
+        yield Proposal(None, None, change, what="the step", whole=True)
+
+
+def outermost(flow: Flow, places: Sequence[int], *, modules: bool = False) -> tuple[Frame, list[int]] | None:
+    """The outermost function of the program around most of these calls, with all calls in that run of it.
+
+    Prefers functions of modules: those of a script that call the model do more than a patch should take.
+    """
+    wanted = set(places)
+    best: tuple[int, int, Frame, list[int]] | None = None
+    for number, (frame, inside) in enumerate(flow.runs()):
+        covers = len(wanted & set(inside))
+        if not ours(frame) or covers < 2 or (modules and not frame.module):  # noqa: PLR2004
+            continue
+        key = (covers + (len(wanted) if frame.module else 0), -number)
+        if best is None or key > best[:2]:
+            best = (*key, frame, inside)
+    return None if best is None else (best[2], best[3])

@@ -1,0 +1,332 @@
+"""Tries the rewrites in a step: finds, checks, measures alone and in the step, and keeps what pays together.
+
+Places of one rewrite that are in the same function, or compute the same, are one candidate: a program can be changed
+in one only with the others. A candidate is accepted where the interval of what the step gains lies above zero; one
+that covers calls of a better one is not tried with it. The accepted ones are then measured together, best first, and
+what adds nothing in this company is dropped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kerneldb.recordings import Measurement
+from kerneldb.replay.errors import FAILURES, first_line
+from kerneldb.replay.recording.measuring import Interval
+from kerneldb.replay.rewrites.base import Function, Proposal, Rewrite
+from kerneldb.replay.rewrites.check import Checked, check
+from kerneldb.replay.rewrites.flow import Flow
+from kerneldb.replay.rewrites.region import CannotTryError
+from kerneldb.replay.rewrites.trial import Bench, Compared, Variant
+from kerneldb.replay.wire.improvements import Improvement, Status, Times
+
+LEAST_GAIN: Final = 0.002
+"""Shares of the step below this are not worth a change of a program."""
+ANY_ERROR: Final = float("inf")
+CHECKS: Final = 4
+"""Different regions of one candidate that are checked; the others compute the same."""
+NOT_PAYING: Final = "the step gains nothing"
+LAUNCHES: Final = "it removes no launches, and the host may be what holds the step back"
+DONE_ALONE: Final = "measured for the accepted ones together"
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A rewrite with all of its places, and what came of it."""
+
+    rewrite: Rewrite
+    proposals: list[Proposal]
+    functions: list[Function | None] = field(default_factory=list)
+    checked: Checked = field(default_factory=Checked)
+    alone: Compared | None = None
+    busy: Compared | None = None
+    wall: Compared | None = None
+    status: Status = "rejected"
+    reason: str | None = None
+
+    @property
+    def chosen(self) -> list[tuple[Proposal, Function | None]]:
+        """Its places with what is called there."""
+        return list(zip(self.proposals, self.functions, strict=True))
+
+    @property
+    def measured(self) -> Compared | None:
+        """What decides: busy time where it is known, else wall time."""
+        return self.wall if self.proposals[0].whole else self.busy or self.wall
+
+    @property
+    def places(self) -> set[int]:
+        """The calls that it replaces."""
+        return {place for one in self.proposals if one.region for place in one.region.places}
+
+
+def candidates(flow: Flow, rewrites: Iterable[Rewrite], told: Callable[[str, str], object]) -> Iterator[Candidate]:
+    """What the rewrites find, by function or structure; `told` hears of those that cannot be tried, with the reason."""
+    for rewrite in rewrites:
+        try:
+            reason, found = rewrite.lacks(flow), dict[Any, list[Proposal]]()
+            for one in () if reason else rewrite.find(flow):
+                found.setdefault(_key(one), []).append(one)
+        except (*FAILURES, CannotTryError) as error:
+            reason, found = first_line(error), {}
+        if reason or not found:
+            told(rewrite.name, reason or "the step has nothing that it is for")
+        for proposals in found.values():
+            yield Candidate(rewrite, _apart(proposals))
+
+
+def _key(one: Proposal) -> Any:
+    if one.change.kind == "setting" or one.change.frame is None:
+        return (one.change.kind, one.change.text, one.what)
+    return (one.change.kind, one.change.frame.name)
+
+
+def _apart(proposals: Sequence[Proposal]) -> list[Proposal]:
+    """Those that share no call with an earlier one."""
+    kept, taken = [], set[int]()
+    for one in proposals:
+        places = set(one.region.places) if one.region else set()
+        if not places & taken:
+            kept.append(one)
+            taken |= places
+    return kept
+
+
+class Search:
+    """The loop over the candidates of one step. `send` gets each result as it comes."""
+
+    def __init__(self, flow: Flow, bench: Bench, send: Callable[[Improvement], object], until: float) -> None:
+        self._flow = flow
+        self._bench = bench
+        self._send = send
+        self._until = until
+        self._number = 0
+        self.tried: list[Candidate] = []
+
+    def run(self, rewrites: Iterable[Rewrite], allowed: frozenset[str]) -> None:
+        """Try them all, then those that pay together."""
+        wanted = [one for one in rewrites if not one.precision or "precision" in allowed]
+        found = list(candidates(self._flow, wanted, self._absent))
+        for one in found:
+            self._try(one)
+            self.tried.append(one)
+        together = self._together()
+        for one in self.tried:
+            self._report(one)
+        self._whole(together)
+
+    def _absent(self, name: str, reason: str) -> None:
+        self._number += 1
+        self._send(Improvement(self._flow.step.id, self._number, name, "not tried", reason=reason))
+
+    def _try(self, one: Candidate) -> None:
+        if time.monotonic() > self._until:
+            one.status, one.reason = "not tried", "the time was over: give more with --seconds"
+            return
+        try:
+            if not one.proposals[0].whole:
+                one.functions = self._functions(one)
+                self._check(one)
+            else:
+                one.functions = [None]
+            if one.checked.refused is None:
+                self._measure(one)
+        except CannotTryError as error:
+            one.status, one.reason = "not tried", str(error)
+        except FAILURES as error:
+            one.reason = f"it does not run: {first_line(error)}"
+        one.reason = one.reason or one.checked.refused
+
+    def _functions(self, one: Candidate) -> list[Function | None]:
+        """What to call at each place; equal regions share one, unless it keeps parameters of its place."""
+        made: dict[Any, Function] = {}
+        functions: list[Function | None] = []
+        for proposal in one.proposals:
+            assert proposal.region is not None and proposal.make is not None  # noqa: S101, PT018 (not whole)
+            shared = proposal.region.structure if one.rewrite.name == "compile" else id(proposal)
+            if shared not in made:
+                made[shared] = proposal.make()
+            functions.append(made[shared])
+        return functions
+
+    def _check(self, one: Candidate) -> None:
+        seen = set[Any]()
+        limit = ANY_ERROR if one.rewrite.precision else 2.0
+        for proposal, function in one.chosen:
+            assert proposal.region is not None and function is not None  # noqa: S101, PT018 (not whole)
+            structure = proposal.region.structure
+            if structure in seen or len(seen) >= CHECKS or one.checked.refused:
+                continue
+            seen.add(structure)
+            inputs = self._inputs(proposal)
+            found = check(proposal.region, function, inputs, limit)
+            if found.refused or found.ratio >= one.checked.ratio:
+                one.checked = found
+            if one.alone is None and not found.refused:
+                one.alone = self._bench.alone(proposal, function, inputs)
+
+    def _inputs(self, proposal: Proposal) -> list[Any]:
+        """The inputs of a region, as the step has them when it comes there."""
+        assert proposal.region is not None  # noqa: S101 (callers look)
+        player, base = self._bench.player, self._bench.base
+        self._bench.use(base)
+        player.begin()
+        import torch
+
+        with torch.no_grad():
+            for place, call in enumerate(player.step.calls):
+                player.before(call)
+                if place == proposal.region.anchor:
+                    break
+                player.make(place)
+                player.after(call)
+            return proposal.region.inputs_now()
+
+    def _measure(self, one: Candidate) -> None:
+        bench = self._bench
+        if one.proposals[0].whole:
+            one.wall = bench.whole(bench.base)
+        else:
+            one.busy, one.wall = bench.compare(bench.base, bench.variant(one.chosen))
+        gain = one.measured
+        if gain is not None and gain.gain.low > 0 and gain.gain.value >= LEAST_GAIN:
+            one.status = "accepted"
+        else:
+            one.reason = NOT_PAYING
+
+    def _together(self) -> list[Candidate]:
+        """The accepted candidates that pay in company, best first; what does not is rejected."""
+        paying = [one for one in self.tried if one.status == "accepted" and not one.proposals[0].whole]
+        ranked = sorted(paying, key=lambda one: -_gain(one))
+        first, lost = self._added(ranked)
+        if first and lost and len(lost) > 1:
+            second, others = self._added([one for one in ranked if one is not first[0]])
+            if second and self._gains(second).low > self._gains(first).value:
+                first, lost = second, {**others, id(ranked[0]): "several others together gain more"}
+        for one in ranked:
+            if one not in first:
+                one.status, one.reason = "rejected", lost.get(id(one), NOT_PAYING)
+        return first
+
+    def _gains(self, chosen: Sequence[Candidate]) -> Interval:
+        busy, wall = self._bench.compare(self._bench.base, self._all(chosen))
+        return (busy or wall).gain
+
+    def _all(self, chosen: Sequence[Candidate]) -> Variant:
+        return self._bench.variant([pair for one in chosen for pair in one.chosen])
+
+    def _added(self, ranked: Sequence[Candidate]) -> tuple[list[Candidate], dict[int, str]]:
+        """Add one after the other, as long as the step gains by it."""
+        kept: list[Candidate] = []
+        lost: dict[int, str] = {}
+        current = self._bench.base
+        for one in ranked:
+            other = next((some for some in kept if some.places & one.places), None)
+            if other is not None:
+                lost[id(one)] = f"{_short(other)} covers the same calls and gains more"
+                continue
+            if kept:
+                more = self._all([*kept, one])
+                busy, wall = self._bench.compare(current, more)
+                if (busy or wall).gain.low <= 0:
+                    lost[id(one)] = f"it gains nothing more beside {', '.join(map(_short, kept[:3]))}"
+                    continue
+            kept.append(one)
+            current = self._all(kept)
+        return kept, lost
+
+    def _report(self, one: Candidate) -> None:
+        self._number += 1
+        first = one.proposals[0]
+        wall_reason = None if one.rewrite.removes_launches or self._bench.on_cpu else LAUNCHES
+        self._send(
+            Improvement(
+                step=self._flow.step.id,
+                number=self._number,
+                rewrite=one.rewrite.name,
+                status=one.status,
+                what=first.what,
+                place=None if first.change.frame is None else str(first.change.frame),
+                places=len(one.proposals),
+                calls=len(one.places),
+                alone=times(one.alone),
+                busy=times(one.busy),
+                wall=None if wall_reason else times(one.wall),
+                error=one.checked.rewritten,
+                error_before=one.checked.original,
+                error_ratio=None if one.checked.ratio == ANY_ERROR else one.checked.ratio,
+                reason=one.reason,
+                wall_reason=wall_reason,
+                energy_reason=DONE_ALONE,
+                change=described(one),
+            )
+        )
+
+    def _whole(self, chosen: Sequence[Candidate]) -> None:
+        """The row of all accepted ones at once."""
+        if not chosen:
+            return
+        variant = self._all(chosen)
+        busy, wall = self._bench.compare(self._bench.base, variant)
+        energy, why = self._bench.energy(variant)
+        fewer = self._bench.on_cpu or any(one.rewrite.removes_launches for one in chosen)
+        self._number += 1
+        self._send(
+            Improvement(
+                step=self._flow.step.id,
+                number=self._number,
+                rewrite="all accepted",
+                status="together",
+                what=", ".join(dict.fromkeys(one.rewrite.name for one in chosen)),
+                places=sum(len(one.proposals) for one in chosen),
+                calls=len(set().union(*(one.places for one in chosen))),
+                busy=times(busy),
+                wall=times(wall) if fewer else None,
+                energy=energy,
+                wall_reason=None if fewer else LAUNCHES,
+                energy_reason=why,
+            )
+        )
+
+
+def _gain(one: Candidate) -> float:
+    return one.measured.gain.value if one.measured else 0.0
+
+
+def _short(one: Candidate) -> str:
+    frame = one.proposals[0].change.frame
+    return one.rewrite.name if frame is None else f"{one.rewrite.name} of {frame.module or frame.function}"
+
+
+def times(found: Compared | None) -> Times | None:
+    """A comparison as results carry it."""
+    if found is None:
+        return None
+    return Times(found.before_ns, found.after_ns, found.gain.value, found.gain.low, found.gain.high)
+
+
+def described(one: Candidate) -> dict[str, Any]:
+    """The change as JSON: what `patching.py` reads."""
+    changes = []
+    for proposal in one.proposals:
+        change = proposal.change
+        frame = None if change.frame is None else dataclasses.asdict(change.frame)
+        made = {"kind": change.kind, "frame": frame, "values": change.values, "text": change.text}
+        if made not in changes:
+            changes.append(made)
+    return {"changes": changes}
+
+
+def energies(before: Sequence[Measurement], after: Sequence[Measurement]) -> tuple[Times | None, str | None]:
+    """Energy of a step before and after, from measurements of both."""
+    pair = [next(one for one in some if one.quantity == "energy_mj") for some in (before, after)]
+    values = [(one.value, one.low, one.high) for one in pair if one.value is not None]
+    if len(values) != len(pair):
+        return None, next((one.reason for one in pair if one.reason), None)
+    (old, old_low, old_high), (new, new_low, new_high) = values
+    low, high = 1 - (new_high or new) / (old_low or old), 1 - (new_low or new) / (old_high or old)
+    return Times(old, new, 1 - new / old, low, high), None

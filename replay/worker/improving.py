@@ -1,0 +1,107 @@
+"""The process that tries rewrites in the steps of a plan: one JSON line of results each (`wire/improvements.py`).
+
+python -P -m kerneldb.replay.worker.improving PLAN RESULTS [--device cuda:0] [--seconds 120] [--allow precision]
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from kerneldb import codec
+from kerneldb.errors import KerneldbError
+from kerneldb.replay import facts, processes, rewrites
+from kerneldb.replay.options import Options
+from kerneldb.replay.rewrites.flow import FRAMES, Flow, Frame, Frames
+from kerneldb.replay.rewrites.search import Search, energies
+from kerneldb.replay.rewrites.trial import Bench
+from kerneldb.replay.wire import plan
+from kerneldb.replay.wire.improvements import Improvement, Times
+from kerneldb.replay.wire.plan import Plan
+from kerneldb.replay.wire.steps import Step
+from kerneldb.replay.worker.steps import StepRun
+
+TRIAL_SECONDS: Final = {True: 1.0, False: 0.6}
+"""Of one comparison, on a CPU and on a GPU."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be tried: on which device, for how long [s], and what else is allowed (`precision`)."""
+
+    device: str = "cuda:0"
+    seconds: float = 300.0
+    allow: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Try the rewrites; returns the exit code."""
+    parser = argparse.ArgumentParser(description="Try rewrites in the steps of a plan.")
+    parser.add_argument("plan", type=Path)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--allow", action="append", default=[])
+    parser.add_argument("--import", dest="modules", action="append", default=[])
+    given = parser.parse_args(arguments)
+    asked = Asked(given.device, given.seconds, tuple(given.allow), tuple(given.modules))
+    try:
+        processes.import_all(asked.modules)
+        facts.require(asked.device)
+        run(plan.read(given.plan), given.results, asked)
+    except KerneldbError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    return 0
+
+
+def run(planned: Plan, results: Path, asked: Asked) -> None:
+    """Try the rewrites in each step of a plan, and write a line for each to `results`."""
+    with results.open("w", encoding="utf-8") as file:
+
+        def send(one: Improvement) -> None:
+            file.write(codec.dump(one) + "\n")
+            file.flush()
+
+        for step in planned.steps:
+            _improve(step, planned, dataclasses.replace(asked, seconds=asked.seconds / len(planned.steps)), send)
+
+
+def _improve(step: Step, planned: Plan, asked: Asked, send: Callable[[Improvement], object]) -> None:
+    until = time.monotonic() + asked.seconds
+    options = Options(device=asked.device, energy=asked.device != "cpu")
+    ready = StepRun(step, {item.id: item for item in planned.items}, options, lambda _: None)
+    player = ready.ready()
+
+    def meter(first: Callable[[], object], second: Callable[[], object]) -> tuple[Times | None, str | None]:
+        return energies(ready.whole(first), ready.whole(second))
+
+    trial_s = min(TRIAL_SECONDS[options.on_cpu], asked.seconds / 40)
+    flow = Flow(player, frames_of(planned.sources.get(FRAMES + step.id)))
+    Search(flow, Bench(player, options.on_cpu, trial_s, meter), send, until).run(
+        rewrites.known(), frozenset(asked.allow)
+    )
+
+
+def frames_of(given: Any) -> Frames:
+    """The frames of a step as a plan carries them. Raises CodecError."""
+    if not given:
+        return Frames()
+    listed = tuple(Frame(str(path), int(line), str(name), module) for path, line, name, module in given["frames"])
+    return Frames(listed, tuple(tuple(map(int, some)) for some in given["calls"]))
+
+
+def read(path: Path) -> list[Improvement]:
+    """The results in a file. Raises CodecError."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [codec.load(Improvement, one) for one in lines]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
