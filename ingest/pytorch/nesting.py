@@ -30,7 +30,8 @@ def enclosing_of(items: pl.DataFrame) -> pl.DataFrame:
     do not enclose each other, nor does a span what starts at its end. All times in ns.
     """
     ordered = items.with_columns(is_open=pl.lit(value=False)).sort("ts")
-    times, carried, found, start = ordered["ts"], ordered.clear(), [], 0
+    times, carried, start = ordered["ts"], ordered.clear(), 0
+    found: list[pl.DataFrame] = []
     while not found or start < ordered.height:
         last = min(start + max(STRETCH, carried.height), ordered.height) - 1
         end = ordered.height if last + 1 == ordered.height else int(times.search_sorted(times[last], side="right"))
