@@ -130,6 +130,15 @@ STEPS = """<script>window.drawn.then(() => {
   const at = {offsetX: view.x(lane.start[i] + lane.length[i] / 2), offsetY: row.y + 5};
   view.click(at.offsetX, at.offsetY); tell("click");
   press("f"); tell("call");
+  const table = [...document.querySelectorAll("section table")].find((one) => one.rows.length > 12);
+  const column = [...table.tHead.rows[0].cells].findIndex((th) => th.className === "right");
+  const values = () => [...table.tBodies[0].rows].map((row) => +(row.cells[column].dataset.v ?? "nan"));
+  const cells = () => values().filter((one) => !isNaN(one));
+  const click = () => table.tHead.rows[0].cells[column].firstChild.click();
+  click(); said.push("down: " + JSON.stringify(cells())); click(); said.push("up: " + JSON.stringify(cells()));
+  const box = table.parentElement.previousElementSibling;
+  box.value = "no such row"; box.dispatchEvent(new Event("input"));
+  said.push("left: " + [...table.tBodies[0].rows].filter((row) => !row.hidden).length);
   view.find("GEMM"); press("n"); tell("found");
   view.range = [0, view.end]; view.tell_range(); tell("range");
   const out = document.createElement("pre");
@@ -154,3 +163,6 @@ def test_keys_and_clicks(database: Database, tmp_path: Path) -> None:
     assert re.search(r"launched by\w*(Launch|Memcpy|Memset)", said["click"])
     assert "launched1 activities" in said["call"]
     assert "time in the range" in said["range"]
+    down = json.loads(said["down"])
+    assert down == sorted(down, reverse=True) == json.loads(said["up"])[::-1] != []
+    assert said["left"] == "0"
