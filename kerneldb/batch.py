@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections import defaultdict
+from collections import defaultdict, deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb import limits
+from kerneldb import files, limits
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
     import polars as pl
 
 MANIFEST_NAME = "manifest.json"
 MANIFEST_VERSION = 1
+MANY_ROWS: Final = 1 << 15
+"""Frames of fewer rows are written at once: a thread costs more than that."""
+WRITERS: Final = 4
+"""Frames that are being written while the reader goes on; more would only hold memory."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,23 +66,43 @@ class Spool:
         self.guard = Guard()
         self._parts: dict[str, list[str]] = defaultdict(list)
         self._rows: dict[str, int] = defaultdict(int)
+        self._writers: ThreadPoolExecutor | None = None
+        self._pending: deque[Future[None]] = deque()
 
     def write(self, table: str, frame: pl.DataFrame) -> None:
         """Append `frame` to `table`, without times that cannot be true.
 
-        Columns are matched by name at commit; missing ones become NULL.
+        Columns are matched by name at commit; missing ones become NULL. Long frames are written by threads: what goes
+        wrong there is raised by a later call.
         """
         if frame.height == 0:
             return
         limits.check_memory()
         frame = self.guard.checked(table, frame)
         name = f"{table}.{len(self._parts[table]):05d}.parquet"
-        frame.write_parquet(self.folder / name, compression="lz4", statistics=False)
         self._parts[table].append(name)
         self._rows[table] += frame.height
+        if frame.height < MANY_ROWS:
+            _write(frame, self.folder / name)
+        else:
+            self._write_beside(frame, self.folder / name)
+
+    def _write_beside(self, frame: pl.DataFrame, path: Path) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        most = min(files.cores(), WRITERS)
+        self._writers = self._writers or ThreadPoolExecutor(most, thread_name_prefix="kerneldb-spool")
+        self._settle(most - 1)
+        self._pending.append(self._writers.submit(_write, frame, path))
+
+    def _settle(self, left: int = 0) -> None:
+        """Wait until no more than `left` frames are being written. Raises what went wrong."""
+        while len(self._pending) > left:
+            self._pending.popleft().result()
 
     def replace(self, table: str, frame: pl.DataFrame) -> None:
         """Write `frame` instead of everything written to `table` so far."""
+        self._settle()
         for name in self._parts.pop(table, []):
             (self.folder / name).unlink()
         self._rows.pop(table, None)
@@ -84,6 +110,7 @@ class Spool:
 
     def paths(self, table: str) -> list[Path]:
         """The parts of `table` written so far."""
+        self._settle()
         return [self.folder / name for name in self._parts.get(table, [])]
 
     def refused(self) -> list[tuple[str, int, str]]:
@@ -114,6 +141,9 @@ class Spool:
 
         Raises RuntimeError where times were refused that are in no report: a fault of the reader.
         """
+        self._settle()
+        if self._writers is not None:
+            self._writers.shutdown()
         if self.guard.counts:
             message = f"refused and not reported: {', '.join(self.guard.counts)}"
             raise RuntimeError(message)
@@ -129,3 +159,7 @@ class Spool:
         temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
         temporary.replace(self.folder / MANIFEST_NAME)
         return Manifest.load(self.folder)
+
+
+def _write(frame: pl.DataFrame, path: Path) -> None:
+    frame.write_parquet(path, compression="lz4", statistics=False)

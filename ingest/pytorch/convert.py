@@ -28,7 +28,7 @@ from kerneldb.ingest.source import Source
 
 FLOWS: Final = ("s", "t", "f")
 RENUMBERED: Final = "launches whose device was numbered by the driver: given the number of HIP"
-SLICE_ROWS: Final = 1 << 18
+SLICE_ROWS: Final = 1 << 16
 
 
 @dataclasses.dataclass(slots=True)

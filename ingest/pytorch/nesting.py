@@ -3,16 +3,19 @@
 The innermost span around another is the last one before it, in order of start, that ends no earlier. Each span first
 points at the one before it; all whose target ends too early then point at the target of their target, again and again.
 That takes as many rounds as spans are nested, or the logarithm of the number of neighbours. Long traces are worked
-through in stretches of time, with the spans that are still open at the end of one at the beginning of the next: columns
-of one stretch fit into the caches of a processor, and take little memory.
+through in stretches of time, several at once, with the spans that are still open at the end of one at the beginning of
+the next: columns of one stretch fit into the caches of a processor, and take little memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import polars as pl
+
+from kerneldb import files
 
 ANNOTATION, PYTHON, MODULE, OP, CALL = range(5)
 STRETCH: Final = 1 << 17
@@ -29,19 +32,23 @@ def enclosing_of(items: pl.DataFrame) -> pl.DataFrame:
     equal spans the one of the smaller kind, then index, is around the other. Partly overlapping ones (rounded times)
     do not enclose each other, nor does a span what starts at its end. All times in ns.
     """
-    ordered = items.with_columns(is_open=pl.lit(value=False)).sort("ts")
-    times, carried, start = ordered["ts"], ordered.clear(), 0
-    found: list[pl.DataFrame] = []
-    while not found or start < ordered.height:
-        last = min(start + max(STRETCH, carried.height), ordered.height) - 1
-        end = ordered.height if last + 1 == ordered.height else int(times.search_sorted(times[last], side="right"))
+    with ThreadPoolExecutor(files.cores()) as pool:
+        return pl.concat(pool.map(_enclosing_of, _stretches(items.sort("ts"))))
+
+
+def _stretches(ordered: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Items by stretches of time, each with the spans that are open when it begins; those have `is_open`."""
+    ordered = ordered.with_columns(is_open=pl.lit(value=False))
+    starts, part, end = ordered["ts"], ordered.clear(), 0
+    while not end or end < ordered.height:
+        still = (pl.col("kind") != CALL) & (pl.col("end") > starts[end]) if end else pl.lit(value=False)
+        carried = part.filter(still).with_columns(is_open=pl.lit(value=True))
+        start, last = end, min(end + max(STRETCH, carried.height), ordered.height) - 1
+        end = last + 1 if last + 1 == ordered.height else int(starts.search_sorted(starts[last], side="right"))
         part = pl.concat([carried, ordered.slice(start, end - start)])
-        found.append(_enclosing_of(part).filter(~pl.col("is_open")).drop("is_open"))
-        if end < ordered.height:
-            spans = part.filter((pl.col("kind") != CALL) & (pl.col("end") > times[end]))
-            carried = spans.with_columns(is_open=pl.lit(value=True))
-        start = end
-    return pl.concat(found)
+        yield part
+        if not ordered.height:
+            return
 
 
 def _enclosing_of(items: pl.DataFrame) -> pl.DataFrame:
@@ -58,7 +65,8 @@ def _enclosing_of(items: pl.DataFrame) -> pl.DataFrame:
     around = _climbed(around, ordered["needed"], spans["end"], parents)
     columns = [_nearest(spans, parents, kinds).gather(around).alias(name) for name, kinds in ENCLOSED.items()]
     depth = _depth(spans, parents).gather(around).fill_null(0).alias("depth")
-    return ordered.select("source", pl.col("index").alias("order"), "is_open").hstack([*columns, depth])
+    found = ordered.select("source", pl.col("index").alias("order"), "is_open").hstack([*columns, depth])
+    return found.filter(~pl.col("is_open")).drop("is_open")
 
 
 def _first(frame: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:

@@ -11,7 +11,7 @@ from kerneldb.warehouse import reconciliation, runs
 from kerneldb.warehouse.statements import execute_all, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     import duckdb
 
@@ -55,7 +55,7 @@ MOST_IN_ITERATIONS = 200_000
 
 
 MOST_SORTED = 1_000_000
-"""So many ranges are put in order of time."""
+"""So many ranges or operators are put in order of time."""
 
 
 FEWEST_BINNED = 200_000
@@ -149,12 +149,12 @@ def _launches(manifest: Manifest) -> str:
     return "launches_in_order" if manifest.rows["launches"] <= MOST_IN_ITERATIONS else "launches"
 
 
-def _ranges(manifest: Manifest) -> str:
-    """How ranges are inserted. Readers write those of a thread in order; to sort millions takes longer than that."""
-    return "ranges" if manifest.rows["ranges"] <= MOST_SORTED else "ranges_as_written"
+def _sorted(table: str) -> Callable[[Manifest], str]:
+    """How rows of `table` are inserted. Readers write those of a thread in order; to sort millions takes longer."""
+    return lambda manifest: table if manifest.rows[table] <= MOST_SORTED else f"{table}_as_written"
 
 
-BLOCKS = {"launches": _launches, "ranges": _ranges}
+BLOCKS = {"launches": _launches, "ranges": _sorted("ranges"), "ops": _sorted("ops")}
 """What chooses the statement for a table; others have one of their name."""
 
 

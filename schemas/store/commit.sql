@@ -73,6 +73,10 @@ SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY start_ns, rang
 INSERT INTO op_tensors BY NAME
 SELECT * FROM read_parquet($files, union_by_name = true) ORDER BY op_id;
 
+-- name: ops_as_written
+INSERT INTO ops BY NAME
+SELECT * FROM read_parquet($files, union_by_name = true);
+
 -- name: ranges_as_written
 INSERT INTO ranges BY NAME
 SELECT * FROM read_parquet($files, union_by_name = true);
