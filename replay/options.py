@@ -54,6 +54,9 @@ class Options:
         energy: whether to measure energy, where there is a meter.
         energy_seconds: time for that; calls with least recorded time go without where it is not enough.
         allow_code: whether code that comes with the plan (sources of Triton kernels) may run.
+        counters: sets of hardware counters (`kerneldb.gpus.counting.SETS`), or names of metrics, which are read instead
+            of energy.
+        ncu: the profiler that reads them; None: the one on PATH, or where its installers put it.
         limit_seconds: the run stops after this time; what is left is marked as skipped. None: no limit.
     """
 
@@ -77,11 +80,22 @@ class Options:
         Flag("Time for energy; kernels with least time go without where it is not enough.", metavar="S", least=0),
     )
     allow_code: bool = option(default=False, flag=Flag("Run sources of Triton kernels that came with the traces."))
+    counters: tuple[str, ...] = option(
+        (),
+        Flag(
+            "Hardware counters instead of energy, by Nsight Compute (rocprofv3 on AMD): roofline, memory, compute, "
+            "stalls, or names of metrics.",
+            metavar="SET",
+        ),
+    )
+    ncu: str | None = option(None, Flag("Where that profiler is.", metavar="PATH"))
 
     def __post_init__(self) -> None:
-        """Take `cuda` as the first device."""
+        """Take `cuda` as the first device, and names of counters one by one."""
         if self.device == "cuda":
             object.__setattr__(self, "device", "cuda:0")
+        names = (name.strip() for text in self.counters for name in text.split(","))
+        object.__setattr__(self, "counters", tuple(dict.fromkeys(filter(None, names))))
 
     @property
     def on_cpu(self) -> bool:

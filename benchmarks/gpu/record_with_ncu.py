@@ -7,6 +7,7 @@ The two recordings of one program let counters be joined with operators, and ncu
     python benchmarks/gpu/record_with_ncu.py --profile OUT  runs --program under ncu; prints pages, keeps a small report
     python benchmarks/gpu/record_with_ncu.py --program      what ncu runs: the same pass, with NVTX ranges
     python benchmarks/gpu/record_with_ncu.py --all OUT      trace, then profile
+    kerneldb record --script benchmarks/gpu/record_with_ncu.py -- --step    records the pass, for a replay
 
 `--cpu` makes everything smaller and runs it without a GPU (and without ncu, where there is none).
 """
@@ -22,6 +23,7 @@ import shutil
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -198,6 +200,14 @@ def run_program(*, small: bool) -> None:
     torch.cuda.cudart().cudaProfilerStop()
 
 
+def run_step(*, small: bool) -> None:
+    """One pass of a program that stays in this process: what a recording runs again and again."""
+    module = sys.modules.setdefault("kerneldb_counted_program", types.ModuleType("kerneldb_counted_program"))
+    if not hasattr(module, "program"):
+        module.program = Program(small=small)  # type: ignore[attr-defined]
+    module.program.run()
+
+
 def find_ncu() -> str | None:
     """The newest ncu on this machine, or None."""
     found = [shutil.which("ncu")] if shutil.which("ncu") else []
@@ -255,8 +265,11 @@ def main() -> None:
     for mode in ("trace", "profile", "all"):
         parser.add_argument(f"--{mode}", metavar="OUT", type=Path)
     parser.add_argument("--program", action="store_true")
+    parser.add_argument("--step", action="store_true")
     parser.add_argument("--cpu", action="store_true")
     options = parser.parse_args()
+    if options.step:
+        run_step(small=options.cpu)
     if options.program:
         run_program(small=options.cpu)
     for folder in {options.trace, options.all} - {None}:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kerneldb.errors import UnreadableTraceError
+from kerneldb.gpus import counting
 from kerneldb.ingest.delimited import cells
 from kerneldb.ingest.output import Report
 
@@ -17,12 +18,6 @@ PROFILED: Final = re.compile(r'Profiling ".*?"(?: - (?P<index>\d+)(?: \(\d+/\d+\
 SECTION: Final = re.compile(r"\s+Section: \w|\s*Metric Name\s+Metric Unit\s+(?:Metric Value|Minimum)")
 PATH: Final = re.compile(r"(?:[A-Za-z]:)?[\\/][^\s'\")]*[\\/][^\s'\")]+")
 KEPT: Final = 20
-REMEDIES: Final = {
-    "ERR_NVGPUCTRPERM": "Profile as root, or allow counters: https://developer.nvidia.com/ERR_NVGPUCTRPERM.",
-    "No kernels were profiled": "Check the kernel and NVTX filters, and profile child processes "
-    "(`--target-processes all`).",
-    "application returned an error code": "Run the program without ncu until it ends well, then profile again.",
-}
 HEADER: Final = re.compile(
     r'"?(?:ID"?,"?(?:Process ID|Kernel Name)|Process ID"?,"?(?:Process Name|Host Name|Kernel Name)|Domain"?,"?Range:)'
 )
@@ -67,8 +62,7 @@ class Log:
     def complaint(self) -> str:
         """Errors and warnings in one line, with what to do about the first known one; '' where there are none."""
         said = [f"=={kind}== {text}" for kind in ("ERROR", "WARNING") for text in self.messages.get(kind, [])]
-        remedy = next((hint for mark, hint in REMEDIES.items() if any(mark in text for text in said)), "")
-        return " ".join([*said[:3], remedy]).strip()
+        return counting.advised(said)
 
     def add_to(self, report: Report) -> None:
         """Add what was seen to the ingest report."""

@@ -267,6 +267,12 @@ class Database:
 
         return Result(replaying.results(self.warehouse, _several(run_ids)))
 
+    def replay_counters(self, run_ids: str | Sequence[str]) -> Result:
+        """Of which kernels of replays counters were read, by category, and why not of the others."""
+        from kerneldb.api import replaying
+
+        return Result(replaying.counted(self.warehouse, _several(run_ids)))
+
     def step_results(self, run_ids: str | Sequence[str]) -> Result:
         """What replays in context say: kernels in their place against the recording, and each step as a whole."""
         from kerneldb.api import stepping

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api import queries
 from kerneldb.errors import SelectionError, UsageError
+from kerneldb.gpus import counting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,16 +25,6 @@ NAMED: Final = 17
 """Columns of sums that a message lists: the dimensions, which come first."""
 
 LOG_FILE: Final = "ncu-raw.csv"
-SECTIONS: Final = (
-    "SpeedOfLight", "SpeedOfLight_RooflineChart", "SpeedOfLight_HierarchicalSingleRooflineChart",
-    "SpeedOfLight_HierarchicalDoubleRooflineChart", "SpeedOfLight_HierarchicalHalfRooflineChart",
-    "SpeedOfLight_HierarchicalTensorRooflineChart", "MemoryWorkloadAnalysis", "Occupancy", "LaunchStats",
-)  # fmt: skip
-"""Identifiers of the sections of Nsight Compute that the views `bounds` and `ncu_roofline` read."""
-
-METRICS: Final = ("dram__bytes.sum", "dram__bytes_read.sum", "dram__bytes_write.sum")
-"""DRAM bytes, which these sections have as rates only."""
-
 _NVTX_DELIMITERS: Final = re.compile(r"[\\/@,\[\]?*]")
 
 
@@ -215,12 +206,12 @@ def _arguments(functions: Sequence[str], count: int, wanted: Counting) -> tuple[
         # a slash after the name means a range that was pushed (not started)
         pushed = _NVTX_DELIMITERS.sub(lambda match: "\\" + match[0], wanted.phase or "") + "/"
         nvtx = ("--nvtx", "--nvtx-include", wanted.nvtx or pushed)
-    sections = [argument for section in SECTIONS for argument in ("--section", section)]
+    sections = [argument for section in counting.SECTIONS for argument in ("--section", section)]
     return (
         *("ncu", "--target-processes", "all", *nvtx),
         *("--kernel-name-base", "function", "--kernel-name", kernel_filter(functions)),
         *("--filter-mode", "per-launch-config", "--launch-count", str(count)),
-        *(*sections, "--metrics", ",".join(METRICS)),
+        *(*sections, "--metrics", ",".join(counting.METRICS)),
         *("--csv", "--page", "raw", "--log-file", wanted.log_file),
         *wanted.program,
     )

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb import codec
-from kerneldb.api import clustering, inferred, inheriting, stepping
+from kerneldb.api import clustering, counting, inferred, inheriting, stepping
 from kerneldb.api.queries import statement
 from kerneldb.api.recorded import call_row
 from kerneldb.errors import UsageError
@@ -18,7 +18,7 @@ from kerneldb.replay.host.start import start
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts
 from kerneldb.replay.wire.journal import Reader
-from kerneldb.replay.wire.messages import Readings, Result, StepDone
+from kerneldb.replay.wire.messages import Counters, Readings, Result, StepDone
 from kerneldb.replay.wire.results import OK, SKIPPED, Grade
 
 if TYPE_CHECKING:
@@ -189,6 +189,7 @@ class Store:
         self._unplanned = unplanned
         self._new = True
         self._lines: list[Any] = []
+        self._counted: dict[str, str | None] = {}
 
     def advance(self, *, balance: bool = True) -> None:
         """Store the results that came since what is stored, in one short transaction.
@@ -200,7 +201,13 @@ class Store:
         found = self._reader.journal
         if found is None or not (self._lines or self._new):
             return
-        touched = {line.call.item for line in self._lines if isinstance(line, Result)} & self._items.keys()
+        for line in self._lines:
+            if isinstance(line, Counters):
+                self._counted |= counting.keep(self._warehouse, self._items, found, self._reader.path.parent, line)
+        touched = {line.call.item for line in self._lines if isinstance(line, Result)}
+        touched = (touched | {item for line in self._lines if isinstance(line, Counters) for item in line.asked}) & (
+            self._items.keys()
+        )
         calls = [call for call in found.calls if call.item in touched]  # in every state of the cache
         # Rows of `calls`, results of a journal, by table; `ids` are the signatures with inferred calls
         ids = inferred.inferred_ids(self._warehouse, self._items, calls)
@@ -210,7 +217,10 @@ class Store:
         tries = [*((call.item, call.trail) for call in calls), *chosen.items()]
         rows = {
             "replay_runs": [_run(found)],
-            "replay_calls": [_call(run_id, self._items[call.item], call, reason) for call in calls],
+            "replay_calls": [
+                _call(run_id, self._items[call.item], call, reason) | {"counters_reason": self._counted.get(call.item)}
+                for call in calls
+            ],
             "replay_attempts": [row for name, tried in tries for row in inferred.attempt_rows(run_id, name, tried)],
             "replays": [row for call in calls for row in _kernels(run_id, self._items[call.item], call, reason, ids)],
         }
@@ -268,6 +278,11 @@ def results(warehouse: Warehouse, run_ids: Sequence[str]) -> pa.Table:
     return warehouse.answer(statement("replay_results"), {"run_ids": list(run_ids)})
 
 
+def counted(warehouse: Warehouse, run_ids: Sequence[str]) -> pa.Table:
+    """Of which kernels of runs counters were read, by category, and why not of the others."""
+    return warehouse.answer(statement("replay_counters"), {"run_ids": list(run_ids)})
+
+
 def _picked(value: Any, columns: Mapping[str, str]) -> Row:
     """The columns that `value` fills; NULL where there is none."""
     return {column: None if value is None else getattr(value, name) for column, name in columns.items()}
@@ -280,6 +295,8 @@ def _json(value: Any) -> str | None:
 
 def _energy_reason(found: Journal) -> str | None:
     """Why a run has no energy, or no more of it."""
+    if found.run.arguments.get("counters") and found.energy is None:
+        return "not asked for: counters were read instead"
     if found.run.arguments.get("energy") is False and found.energy is None:
         return "not asked for"
     return NOT_YET if found.energy is None else found.energy.reason

@@ -37,6 +37,10 @@ class Files:
         """The journals that are there: one, or one per device and group of devices."""
         return fleet.journals(self.journal)
 
+    def counters(self) -> list[Path]:
+        """What counter profilers wrote for the run."""
+        return sorted(self.journal.parent.glob(f"{self.journal.name}.counters-*"))
+
     @property
     def aside(self) -> Path:
         """The folder of a stopped run while another one that is to replace it has no device yet."""
@@ -66,12 +70,12 @@ class Files:
 
     def remove(self) -> None:
         """Remove all, where they are."""
-        for path in (self.plan, self.journal, *self.journals()):
+        for path in (self.plan, self.journal, *self.journals(), *self.counters()):
             path.unlink(missing_ok=True)
 
     def put_aside(self) -> None:
         """Move the files of a stopped run out of the way."""
-        there = [path for path in (self.plan, *self.journals()) if path.exists()]
+        there = [path for path in (self.plan, *self.journals(), *self.counters()) if path.exists()]
         if there:
             self.aside.mkdir(exist_ok=True)
         for path in reversed(there):  # the plan last: without one, nothing is taken back

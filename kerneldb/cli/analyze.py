@@ -46,6 +46,7 @@ NOTHING: Final = {
     "fusion_candidates": "no runs of small kernels that only move data",
     "precision_conversions": "no launch only converts types",
     "roofline": "no roofline: no selected launch is a kernel with a duration",
+    "work_errors": "no selected kernel has both a model of its work and counters: kerneldb replay --counters roofline",
 }
 """Why an answer may have no rows though launches are selected; phases of launches have some always."""
 
@@ -313,3 +314,17 @@ def roofline(asked: Asked) -> None:
       kerneldb query "SELECT bound, sum(total_ns) FROM roofline() GROUP BY 1"
     """
     asked.show("roofline", SHOWN)
+
+
+@analyze.command("work-errors", short_help="How good the models of work are.")
+@analysis
+def work_errors(asked: Asked) -> None:
+    """Compare modelled operations and bytes with counted ones, by category and model, over kernels that have both.
+
+    Counters come from Nsight Compute, or from a replay: kerneldb replay --counters roofline.
+
+    \b
+      kerneldb analyze work-errors
+      kerneldb analyze work-errors --where "category = 'GEMM'" --csv
+    """
+    asked.show("work_errors")

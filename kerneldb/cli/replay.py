@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import time
 from pathlib import Path
@@ -32,7 +33,7 @@ BEST = 2
 SHOWN_ROWS = 20
 SHOWN = ["kernel", "launches", "total_ns", "route", "rank", "op", "input_dims", "score", "why"]
 ASKED = ("where", "traces", "signatures", "top", "in_context", "iteration", "phase")
-MEASURING = ("progress", "energy")
+MEASURING = {"progress": "", "energy": "energy of ", "counters": "counters of "}
 
 
 def _request_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -88,18 +89,9 @@ _REQUEST = (
 @click.option("--read-journal", type=click.Path(path_type=Path), help="Commit a journal made elsewhere.")
 @output_options
 def replay(
-    *,
-    request: Request,
-    gpus: str | None,
-    ray: str | None,
-    options: Options,
-    resume: bool,
-    dry_run: bool,
-    candidates: bool,
-    write_plan: Path | None,
-    read_journal: Path | None,
-    output: Output,
-) -> None:
+    *, request: Request, gpus: str | None, ray: str | None, options: Options, resume: bool, dry_run: bool,
+    candidates: bool, write_plan: Path | None, read_journal: Path | None, output: Output,
+) -> None:  # fmt: skip
     """Run kernels again on this machine, alone, prove that the same kernel ran, and measure its time and energy.
 
     The operator call of each selected kernel is rebuilt; the profiler says which kernels came out. Grades: L0 same
@@ -117,6 +109,11 @@ def replay(
     With --in-context a recorded iteration runs whole, on memory allocated, shared and freed as recorded, by itself and
     as CUDA graphs; each kernel is timed in its place (step_kernels), the step without a profiler (step_replays).
 
+    --counters reads hardware counters of the calls that came out L0 or L1: they run once more under Nsight Compute,
+    which profiles their kernels only. What it prints becomes counters of the recorded kernel, in every trace that has
+    it (kerneldb ncu coverage, ncu bounds, analyze roofline, show). Caches are flushed before each pass, unless --cache
+    says warm or mixed; clocks stay as they are.
+
     Prints the plan with --dry-run, else what came of it: shares of launches and of time that came out L0, the recorded
     time of what has a prediction (compared), the predicted time, its error, the energy, and the share of time that has
     one. Needs PyTorch and, unless --device cpu, a GPU. On a machine without DuckDB: --write-plan here,
@@ -126,17 +123,29 @@ def replay(
       kerneldb replay --where "category = 'GEMM'" --dry-run
       kerneldb replay --trace nsys-run --model-config config.json --candidates
       kerneldb replay --until-time 95%
+      kerneldb replay --counters roofline,memory --until-time 95%
       kerneldb replay --in-context --trace decode --iteration "ProfilerStep#2"
       kerneldb top --where "energy_mj > 5"
       kerneldb query "SELECT name, reason FROM kernels JOIN replays USING (signature_id) WHERE replay_grade = 'L4'"
     """
+    options = _counting(options)
     database = _opened(options)
     if read_journal is not None:
         _read(database, write_plan, read_journal, output)
     elif dry_run or candidates or write_plan is not None:
-        _plan(database, request, write_plan, output, only_candidates=candidates)
+        _plan(database, request, write_plan, output, options, only_candidates=candidates)
     else:
         _run(database, None if resume else request, options, output, gpus=gpus, ray=ray)
+
+
+def _counting(options: Options) -> Options:
+    """Counters are read with cold caches unless the user names another state: so does ncu by itself."""
+    from click.core import ParameterSource
+
+    asked = click.get_current_context().get_parameter_source("cache")
+    if not options.counters or asked is not ParameterSource.DEFAULT:
+        return options
+    return dataclasses.replace(options, cache="cold")
 
 
 def _opened(options: Options) -> Database:
@@ -179,7 +188,13 @@ def _planned(database: Database, request: Request) -> Planned:
 
 
 def _plan(
-    database: Database, request: Request, path: Path | None, output: Output, *, only_candidates: bool = False
+    database: Database,
+    request: Request,
+    path: Path | None,
+    output: Output,
+    options: Options,
+    *,
+    only_candidates: bool = False,
 ) -> None:
     import pyarrow as pa
 
@@ -193,6 +208,7 @@ def _plan(
         plan.write(planned.plan, path)
         note(f"{path}: {len(planned.plan.items):,} calls to replay")
     _say_code(planned.plan, allowed=False)
+    _say_counters(planned.plan, options)
     if planned.plan.steps:
         from kerneldb.api import stepping
 
@@ -230,12 +246,21 @@ def _read(database: Database, plan: Path | None, journal: Path, output: Output) 
     paths = journals(journal)
     if not paths:
         refuse(f"{journal}: no such journal")
+    from kerneldb.replay.wire.journal import read as read_journal
     from kerneldb.replay.wire.plan import read
 
-    _emit_results(database, [database.read_journal(plan, path) for path in paths], read(plan), output)
+    counters = any(one.counters for one in map(read_journal, paths))
+    _emit_results(
+        database, [database.read_journal(plan, path) for path in paths], read(plan), output, counters=counters
+    )
 
 
-def _emit_results(database: Database, run_ids: Sequence[str], plan: Plan, output: Output) -> None:
+def _emit_results(
+    database: Database, run_ids: Sequence[str], plan: Plan, output: Output, *, counters: bool = False
+) -> None:
+    if counters:
+        emit(database.replay_counters(run_ids).to_reader(), output)
+        return
     results = database.step_results(run_ids) if plan.steps else database.replay_results(run_ids)
     emit(results.to_reader(), output)
     if plan.steps and output.format == "table" and output.path is None:
@@ -255,6 +280,7 @@ def _run(
     if plan.steps and (gpus is not None or ray is not None):
         refuse("--in-context runs on one GPU: leave out --gpus and --ray")
     _say_code(plan, allowed=options.allow_code)
+    _say_counters(plan, options)
     many = [part for name, value in (("--gpus", gpus), ("--ray", ray)) if value is not None for part in (name, value)]
     again = command_line(part for part in (*options.arguments(), *many) if part)
     stopped = f"stopped; go on with: kerneldb replay --resume {again}".rstrip()
@@ -269,7 +295,7 @@ def _run(
     note(f"replay {', '.join(done.run_ids)}: {replayed} in {done.wall_s:,.0f} s, {state}")
     if done.energy_reason is not None:
         note(f"no energy: {done.energy_reason}")
-    _emit_results(database, done.run_ids, plan, output)
+    _emit_results(database, done.run_ids, plan, output, counters=bool(options.counters))
     if done.interrupted:
         raise KeyboardInterrupt
 
@@ -279,6 +305,16 @@ def _say_code(plan: Plan, *, allowed: bool) -> None:
 
     for line in routes.consent(plan, allowed=allowed):
         note(line)
+
+
+def _say_counters(plan: Plan, options: Options) -> None:
+    """How often each kernel will run under the profiler, and how long that takes."""
+    if options.counters:
+        from kerneldb.replay.host.counting import estimate
+
+        kernels = sum(kernel.kind == "kernel" for item in plan.items for kernel in item.kernels)
+        passes, seconds = estimate(kernels, options.counters)
+        note(f"counters of {kernels:,} kernels: about {passes} passes each, {seconds:,.0f} s after their replay")
 
 
 class _Teller:
@@ -294,8 +330,7 @@ class _Teller:
         self._due = time.monotonic() + PROGRESS_SECONDS
         if event.get("event") in MEASURING:
             facts = (f"{name} {event[name]}" for name in ("eta_s", "sm_mhz", "power_w") if event.get(name) is not None)
-            what = "energy of " if event["event"] == "energy" else ""
-            note(f"{what}{event.get('done')}/{event.get('total')} calls; {', '.join(facts)}")
+            note(f"{MEASURING[event['event']]}{event.get('done')}/{event.get('total')} calls; {', '.join(facts)}")
         elif event.get("event") == "foreign":
             note(str(event.get("reason")))
         elif event.get("event") == "worker":

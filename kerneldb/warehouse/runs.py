@@ -358,7 +358,9 @@ def _timings(con: Connection, known: Mapping[str, Facts], traces: Collection[str
         holding = set(holders.get(timing, ())).intersection(runs.of(trace))
         return any(_same_work(known[trace], known[one]) for one in holding)
 
-    profiled = {trace for trace in traces if is_there("profiled", trace) and not is_there("timeline", trace)}
+    # Counters of replayed calls are of other traces' kernels: no launch of theirs is one of the program.
+    captured = (trace for trace in traces if known[trace]["kind"] != "replay")
+    profiled = {trace for trace in captured if is_there("profiled", trace) and not is_there("timeline", trace)}
     return {trace: "profiled" if trace in profiled else "timeline" for trace in traces}
 
 

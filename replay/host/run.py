@@ -30,6 +30,8 @@ from kerneldb import codec
 from kerneldb.codec import CodecError
 from kerneldb.replay import processes
 from kerneldb.replay.errors import LINE, ReplayError
+from kerneldb.replay.host import profilers
+from kerneldb.replay.host.counting import Counting
 from kerneldb.replay.host.phases import EnergyPhase, Listener, Log, Phase, Pool, ReplayPhase, StepPhase, nobody
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire import journal, plan
@@ -169,12 +171,16 @@ def run(
 
     `listen` gets events: `start`, `foreign` (the GPU is of another vendor than the plan's), `ready` (a worker
     is), `progress` (items done, ETA in seconds, clock, power, temperature), `energy` (the same while energy is
-    measured), `worker` (one died) and `end`. With a `pool`, only the items that it deals out are replayed. A time
-    limit counts from here, or ends at `until` (of `time.monotonic`) where it has begun before. Raises ReplayError where
-    the run cannot take place, PlanError, JournalError and JournalExistsError.
+    measured), `counters` (the same while they are read), `worker` (one died) and `end`. With a `pool`, only the items
+    that it deals out are replayed. A time limit counts from here, or ends at `until` (of `time.monotonic`) where it has
+    begun before. Raises ReplayError where the run cannot take place, PlanError, JournalError and JournalExistsError.
     """
     planned = plan.read(plan_path)
     before = journal.begun(journal_path) if resume else None
+    if chosen.counters:
+        if planned.steps:
+            raise ReplayError("counters are read of calls alone, not of steps: leave out --in-context")
+        profilers.find(chosen, planned.notes.get("vendor"))
     with Writer(journal_path, resume=resume) as writer:
         run_id = uuid.uuid4().hex[:16] if before is None else before.run.run_id
         log = Log(planned, chosen, writer, listen, run_id)
@@ -204,15 +210,21 @@ class _Run:
         started, log = time.monotonic(), self.log
         done = [] if before is None else [step for step, _ in before.steps]
         replaying = StepPhase(log, done) if log.plan.steps else ReplayPhase(log, self.pool)
-        phase: Phase = replaying
-        finished = self._work(phase)
-        if finished and log.options.energy and isinstance(replaying, ReplayPhase):
+        finished = self._work(replaying)
+        left = len(replaying.pending)
+        if finished and log.options.counters and isinstance(replaying, ReplayPhase):
+            earlier = () if before is None else before.uncounted(log.options.cache)
+            reader = Counting(log, self.plan_path, self.journal_path, self.pool, self.until)
+            finished = reader.run({call.item: call for call in earlier} | replaying.results)
+            left, self.interrupted = len(reader.left), self.interrupted or reader.interrupted
+        elif finished and log.options.energy and isinstance(replaying, ReplayPhase):
             earlier = () if before is None else before.unmeasured(log.options.cache)
-            phase = EnergyPhase(log, {call.item: call for call in earlier} | replaying.results)
+            phase: Phase = EnergyPhase(log, {call.item: call for call in earlier} | replaying.results)
             finished = self._measure(phase)
+            left = len(phase.pending)
         wall = time.monotonic() - started
         if log.writer.begun:
-            log.writer.end(finished=finished, remaining=len(phase.pending), wall_s=wall)
+            log.writer.end(finished=finished, remaining=left, wall_s=wall)
         progress, grades = replaying.progress, dict(sorted(replaying.by_grade.items()))
         ids = (log.run_id,)
         return Outcome(ids, progress.total, progress.done, grades, finished, self.interrupted, wall).announced(

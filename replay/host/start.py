@@ -43,6 +43,8 @@ def start(
             f"{plan}: has items of the route {printable(missing[0])!r}, which is not known here: install its package, "
             "or name its module with --import"
         )
+    if options.counters and (ray is not None or gpus is not None):
+        raise UsageError("counters are read on one GPU: leave out --gpus and --ray")
     if ray is not None:
         return cluster.run(ray, plan, journal, options, resume=resume, listen=hear)
     if gpus is not None:

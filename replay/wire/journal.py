@@ -8,6 +8,7 @@ JSON Lines, UTF-8, append only, flushed line by line: a run that is killed loses
     {"kind": "step", "result": {…}}    a step that was run in context, in one mode; a later line replaces an earlier one
     {"kind": "energy", "energy": {…}}  what the energies of all calls share; a later line replaces an earlier one
     {"kind": "power", "readings": […]} readings of the device during the energy measurement
+    {"kind": "counters", "files": […]} what a counter profiler wrote of a batch of calls, in files beside the journal
     {"kind": "resume", "run": {…}}     the run went on later, with these facts
     {"kind": "end", "finished": true, "remaining": 0, "wall_s": 31.4}
 
@@ -28,7 +29,7 @@ from kerneldb.recordings import Reading
 from kerneldb.replay.errors import JournalError, JournalExistsError
 from kerneldb.replay.wire import lines
 from kerneldb.replay.wire.energy import EnergyFacts
-from kerneldb.replay.wire.messages import Readings, Result, SharedEnergy, StepDone
+from kerneldb.replay.wire.messages import Counters, Readings, Result, SharedEnergy, StepDone
 from kerneldb.replay.wire.results import OK, SKIPPED, CallResult, RunFacts
 from kerneldb.replay.wire.step_results import StepResult
 
@@ -63,7 +64,15 @@ class EndLine:
 
 
 LINES: Final = codec.Tagged(
-    "kind", run=RunLine, call=Result, step=StepDone, energy=SharedEnergy, power=Readings, resume=ResumeLine, end=EndLine
+    "kind",
+    run=RunLine,
+    call=Result,
+    step=StepDone,
+    energy=SharedEnergy,
+    power=Readings,
+    counters=Counters,
+    resume=ResumeLine,
+    end=EndLine,
 )
 
 
@@ -79,6 +88,7 @@ class Journal:
     energy: EnergyFacts | None = None
     readings: tuple[Reading, ...] = ()
     steps: dict[tuple[str, str], StepResult] = field(default_factory=dict)
+    counters: tuple[Counters, ...] = ()
 
     @property
     def calls(self) -> tuple[CallResult, ...]:
@@ -94,6 +104,12 @@ class Journal:
         ran = (one for one in self.calls if one.cache == cache and one.final and one.status == OK)
         return tuple(one for one in ran if one.energy is None or not one.energy.final)
 
+    def uncounted(self, cache: str) -> tuple[CallResult, ...]:
+        """The calls that ran, and of which no counters were asked for yet."""
+        asked = {item for batch in self.counters for item in batch.asked}
+        ran = (one for one in self.calls if one.cache == cache and one.final and one.status == OK)
+        return tuple(one for one in ran if one.item not in asked)
+
     def take(self, line: Any) -> None:
         """Add a further line."""
         self.finished = isinstance(line, EndLine) and line.finished
@@ -106,6 +122,8 @@ class Journal:
                 self.energy = energy
             case Readings(readings):
                 self.readings = (*self.readings, *readings)
+            case Counters():
+                self.counters = (*self.counters, line)
             case ResumeLine(run):
                 self.resumed = (*self.resumed, run)
 
@@ -206,6 +224,10 @@ class Writer:
     def power(self, readings: Sequence[Reading]) -> None:
         """Write readings of the device."""
         self._line(Readings(tuple(readings)))
+
+    def counters(self, batch: Counters) -> None:
+        """Write what a counter profiler wrote of a batch of calls."""
+        self._line(batch)
 
     def end(self, *, finished: bool, remaining: int, wall_s: float) -> None:
         """Write how the run ended."""

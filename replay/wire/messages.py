@@ -29,9 +29,10 @@ from kerneldb.replay.wire.step_results import StepResult
 class Job:
     """What a worker is to do: items of the plan at `plan`, by id, in this order.
 
-    With the path of a `journal` it is to measure the energy of calls that ran already, as that journal has them. Where
-    there may be `further` items, the worker asks for them. With `steps`, it is to run these steps of the plan in
-    context; calls of items in `filled` broke a worker before, and are stood in for.
+    With the path of a `journal` it is to measure the energy of calls that ran already, as that journal has them, or to
+    run them once more under a counter profiler. Where there may be `further` items, the worker asks for them. With
+    `steps`, it is to run these steps of the plan in context; calls of items in `filled` broke a worker before, and are
+    stood in for.
     """
 
     plan: str
@@ -109,6 +110,42 @@ class Readings:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """A call ran under a counter profiler, or could not, for `reason`."""
+
+    item: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What a counter profiler wrote of a batch of calls; the journal has it as a line.
+
+    `files` lie beside the journal. `items` are the calls that ran, in that order (each in an NVTX range `kerneldb ID`),
+    `refused` those without counters, with the reason. `tool` is the profiler and its version, `command` its options.
+    """
+
+    files: tuple[str, ...]
+    items: tuple[str, ...]
+    refused: Mapping[str, str] = field(default_factory=dict)
+    tool: str = ""
+    command: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """All calls that it says something of."""
+        return (*self.items, *self.refused)
+
+    def __post_init__(self) -> None:
+        """Refuse files that do not lie beside the journal."""
+        for name in self.files:
+            if name in {"", ".", ".."} or "/" in name or "\0" in name:
+                raise codec.CodecError(
+                    f"expected the name of a file beside the journal, found '{codec.printable(name)}'"
+                )
+
+
+@dataclass(frozen=True, slots=True)
 class Further:
     """Few items are left."""
 
@@ -118,12 +155,14 @@ class Done:
     """All items are done."""
 
 
-Message = Ready | Unusable | Broken | Begin | Result | StepDone | Energy | SharedEnergy | Readings | Further | Done
+Message = (
+    Ready | Unusable | Broken | Begin | Result | StepDone | Energy | SharedEnergy | Readings | Counted | Further | Done
+)
 Send = Callable[[Message], None]
 
 MESSAGES: Final = codec.Tagged(
     "event", ready=Ready, unusable=Unusable, broken=Broken, begin=Begin, result=Result, step=StepDone, energy=Energy,
-    energy_facts=SharedEnergy, power=Readings, further=Further, done=Done,
+    energy_facts=SharedEnergy, power=Readings, counted=Counted, further=Further, done=Done,
 )  # fmt: skip
 
 

@@ -286,7 +286,7 @@ class GpuExecutor(Executor):
     def measure(self, call: Call, item: Item, verdict: Verdict) -> Timed:
         """Time per call in a CUDA-graph loop, where the call can be captured."""
         time_ = verdict.time
-        if not self._options.loops or time_ is None:
+        if not self._options.loops or self._options.counters or time_ is None:
             return Timed(note="not asked for" if time_ is not None else "nothing ran on the GPU")
         if verdict.waits:
             return Timed(note="waits for the device, which a CUDA graph cannot")

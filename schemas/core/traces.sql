@@ -5,7 +5,8 @@ CREATE TABLE traces (
     run VARCHAR,  -- The run of the program: stated_run, else the traces that evidence joins (trace_links), else the trace alone, by its name. Never
     -- NULL.
     label VARCHAR,  -- Free text given at ingest.
-    kind VARCHAR NOT NULL,  -- timeline (launches with times), profiled (times under a kernel profiler), summary (sums only), replay.
+    kind VARCHAR NOT NULL,  -- timeline (launches with times), profiled (times under a kernel profiler), summary (sums only), replay
+    -- (counters of calls that were replayed under a kernel profiler: launches of no program, which are not in `kernels`).
     source VARCHAR NOT NULL,  -- Family of the profiler: pytorch, nsys, ncu, rocprof, xla, proton, perfetto.
     tool VARCHAR,  -- Program that wrote the file.
     tool_version VARCHAR,  -- Its version.

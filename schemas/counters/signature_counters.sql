@@ -1,4 +1,4 @@
--- The counters of each signature: measured on its own profiled launches, or else on those of its matches in other traces.
+-- The counters of each signature: measured on its own profiled launches, on its replayed calls, or else on those of its matches in other traces.
 --
 -- The best method that leads to any counts, and of what it finds those of the same run, if there are any.
 --
@@ -9,30 +9,43 @@
 --   min DOUBLE: Smallest value.
 --   max DOUBLE: Largest value.
 --   launches BIGINT: Profiled launches with this metric.
---   method VARCHAR: own (measured on this signature), launch_key or match_name (on signatures that match so).
+--   method VARCHAR: own (measured on this signature), replay (on its calls, run again), launch_key or match_name (on signatures that match so).
 --   candidates BIGINT: Number of signatures that the launches belong to; with several, the figures mix launches that may differ.
 --   measured_ids VARCHAR[]: These signatures.
+--   gpu VARCHAR: Model of GPU that they were measured on; several with commas between.
 -- Example:
 --   SELECT signature_id, mean, launches, method, candidates FROM signature_counters WHERE metric = 'gpu__time_duration.sum';
 CREATE OR REPLACE VIEW signature_counters AS
 WITH profiled AS (
-    SELECT trace_id, launch_index, signature_id
-    FROM launches
+    SELECT
+        l.trace_id,
+        l.launch_index,
+        l.signature_id,
+        t.kind = 'replay' AS is_replay,
+        coalesce(d.gpu, d.name) AS gpu
+    FROM launches AS l
+    INNER JOIN traces AS t USING (trace_id)
+    LEFT JOIN devices AS d ON l.trace_id = d.trace_id AND l.device = d.device AND l.process IS NOT DISTINCT FROM d.process
     WHERE
-        (timing = 'profiled' OR quality LIKE '%counters_collected%')
-        AND is_repeat IS NOT TRUE
-        AND trace_id IN (SELECT trace_id FROM launch_metrics WHERE value IS NOT NULL)
+        (l.timing = 'profiled' OR l.quality LIKE '%counters_collected%')
+        AND l.is_repeat IS NOT TRUE
+        AND l.trace_id IN (SELECT trace_id FROM launch_metrics WHERE value IS NOT NULL)
 ),
 
 pairs AS (
     SELECT signature_id, signature_id AS other_id, 'own' AS method, 0 AS distance
-    FROM signatures
+    FROM profiled
+    WHERE NOT is_replay
+    UNION
+    SELECT signature_id, signature_id AS other_id, 'replay' AS method, 1 AS distance
+    FROM profiled
+    WHERE is_replay
     UNION ALL
     SELECT
         signature_id,
         other_id,
         method,
-        CASE method WHEN 'launch_key' THEN 1 ELSE 2 END AS distance
+        CASE method WHEN 'launch_key' THEN 2 ELSE 3 END AS distance
     FROM signature_matches
     WHERE method <> 'signature'
 ),
@@ -74,9 +87,10 @@ counted AS (
         avg(m.value) AS mean,
         min(m.value) AS min,
         max(m.value) AS max,
-        count(DISTINCT (l.trace_id, l.launch_index)) AS launches
-    FROM (SELECT signature_id, unnest(measured_ids) AS other_id FROM nearest) AS n
-    INNER JOIN profiled AS l ON l.signature_id = n.other_id
+        count(DISTINCT (l.trace_id, l.launch_index)) AS launches,
+        string_agg(DISTINCT l.gpu, ', ' ORDER BY l.gpu) AS gpu
+    FROM (SELECT signature_id, method, unnest(measured_ids) AS other_id FROM nearest) AS n
+    INNER JOIN profiled AS l ON l.signature_id = n.other_id AND (n.method <> 'own' OR NOT l.is_replay)
     INNER JOIN launch_metrics AS m ON l.trace_id = m.trace_id AND l.launch_index = m.launch_index
     WHERE m.value IS NOT NULL AND m.instance IS NULL
     GROUP BY n.signature_id, m.metric
@@ -92,6 +106,7 @@ SELECT
     c.launches,
     n.method,
     len(n.measured_ids) AS candidates,
-    n.measured_ids
+    n.measured_ids,
+    c.gpu
 FROM counted AS c
 INNER JOIN nearest AS n ON c.signature_id = n.signature_id;

@@ -4,6 +4,12 @@ WITH chosen AS (
     FROM selection AS s
     LEFT JOIN launch_prints AS p ON s.trace_id = p.trace_id AND s.launch_index = p.launch_index
     WHERE s.timing = 'profiled'
+    UNION
+    -- Counters of the selected kernels that were read of their calls, run again.
+    SELECT l.trace_id, l.launch_index
+    FROM launches AS l
+    INNER JOIN traces AS t ON l.trace_id = t.trace_id AND t.kind = 'replay'
+    WHERE l.signature_id IN (SELECT signature_id FROM selection)
 ),
 
 judged AS (

@@ -51,5 +51,6 @@ CREATE TABLE replay_calls (
     inferred_call_id VARCHAR,  -- The call that was found (op_calls).
     capped_mhz DOUBLE,  -- [MHz] Clock of a loop of the call that the power cap held down; NULL where it holds none.
     capped_stretch DOUBLE,  -- How many times as long the call takes at that clock.
-    capped_dynamic_mj DOUBLE  -- [mJ] Energy of one call above launch_loop_power_w at that clock.
+    capped_dynamic_mj DOUBLE,  -- [mJ] Energy of one call above launch_loop_power_w at that clock.
+    counters_reason VARCHAR  -- Why no hardware counters were read of the call, where they were asked for.
 );

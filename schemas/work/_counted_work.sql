@@ -1,5 +1,6 @@
 -- Operations and bytes of a launch of each signature as counters have them, and the peaks that they were counted against: a row per model of GPU, and
--- one for all of them (`is_total`), for bytes differ with the caches, peaks with everything.
+-- one for all of them (`is_total`), for bytes differ with the caches, peaks with everything. Counters of replayed calls (`of_replay`) stand where there
+-- are none of the program itself.
 CREATE OR REPLACE VIEW _counted_work AS
 WITH
 -- One kind of operation may be counted under several names (dense and sparse, plain and by instruction): the largest count of a precision stands,
@@ -25,12 +26,14 @@ per_launch AS (
         r.launch_index,
         any_value(r.signature_id) AS signature_id,
         any_value(coalesce(d.gpu, d.device_name)) AS model,
+        any_value(t.kind = 'replay') AS of_replay,
         sum(r.flops_per_second * l.duration_ns) / 1e9 AS flops,
         min(r.bytes_per_second * l.duration_ns) / 1e9 AS moved_bytes,
         arg_min(r.peak_flops_per_second, (-r.flops_per_second, r.peak_flops_per_second)) AS peak_flops_per_second,
         any_value(r.peak_bytes_per_second) AS peak_bytes_per_second
     FROM per_precision AS r
     INNER JOIN launches AS l USING (trace_id, launch_index)
+    INNER JOIN traces AS t ON l.trace_id = t.trace_id
     LEFT JOIN device_peaks AS d ON l.trace_id = d.trace_id AND l.device = d.device
     GROUP BY r.trace_id, r.launch_index
 )
@@ -41,9 +44,10 @@ SELECT
     grouping(model) = 1 AS is_total,
     count(DISTINCT coalesce(model, '')) AS models,
     max(model) AS any_model,
+    bool_and(of_replay) AS of_replay,
     avg(flops) AS flops,
     avg(moved_bytes) AS moved_bytes,
     avg(peak_flops_per_second) AS peak_flops_per_second,
     avg(peak_bytes_per_second) AS peak_bytes_per_second
-FROM per_launch
+FROM (FROM per_launch QUALIFY of_replay = bool_and(of_replay) OVER (PARTITION BY signature_id, model))
 GROUP BY GROUPING SETS ((signature_id, model), (signature_id));

@@ -23,7 +23,7 @@
 --   flops DOUBLE [FLOP]: Operations of a launch; of counters, the mean over the profiled launches, if possible those on the same model of GPU.
 --   moved_bytes DOUBLE [bytes]: Bytes that a launch moves; of counters, the mean over the profiled launches, if possible those on the same model of
 --     GPU.
---   method VARCHAR: Where work and traffic come from: counters, the model over shapes (in brackets inherited or inferred, where those were found),
+--   method VARCHAR: Where work and traffic come from: counters, counters of a replay, the model over shapes (in brackets inherited or inferred, where those were found),
 --     or, where neither work nor shapes are known, counters of a match.
 --   intensity DOUBLE [FLOP/byte]: Operations per byte.
 --   flops_per_second DOUBLE [FLOP/s]: Achieved rate of operations: of all launches together, so that long ones weigh more.
@@ -38,6 +38,9 @@
 --   bound VARCHAR: latency where less than 5 % of what the roof allows is reached: neither rate limits it, but start, dependencies or too little
 --     work. Else memory below the ridge, compute from it on. For the work of the mean launch; single launches are judged in bounds.
 --   signature_id: as in kernels
+--   modelled_flops DOUBLE [FLOP]: Operations of a launch by the model over shapes, also where counters stand in `flops`.
+--   modelled_bytes DOUBLE [bytes]: Bytes of a launch by that model.
+--   work_method VARCHAR: That model.
 -- Example:
 --   SELECT kernel, intensity, pct_peak_flops, pct_peak_bandwidth, bound FROM roofline() WHERE intensity IS NOT NULL;
 CREATE OR REPLACE MACRO roofline(source := 'kernels') AS TABLE
@@ -76,7 +79,9 @@ _measured AS (
 ),
 
 _reached AS (
-    SELECT signature_id, signature_id AS other_id, 'counters' AS method FROM _measured WHERE is_total
+    SELECT signature_id, signature_id AS other_id, CASE WHEN of_replay THEN 'counters of a replay' ELSE 'counters' END AS method
+    FROM _measured
+    WHERE is_total
     UNION ALL
     SELECT m.signature_id, any_value(m.other_id) AS other_id, 'counters of a match' AS method
     FROM signature_matches AS m
@@ -107,17 +112,24 @@ _counted AS (
             WHEN k.models = 1 AND (c.model IS NULL OR k.any_model IS NULL) THEN k.peak_bytes_per_second
         END AS peak_bytes_per_second
     FROM _chosen AS c
-    INNER JOIN _reached AS r ON c.signature_id = r.signature_id AND (r.method = 'counters' OR c.is_unknown)
+    INNER JOIN _reached AS r ON c.signature_id = r.signature_id AND (r.method <> 'counters of a match' OR c.is_unknown)
     INNER JOIN _measured AS k ON r.other_id = k.signature_id AND k.is_total
     LEFT JOIN _measured AS own ON r.other_id = own.signature_id AND NOT own.is_total AND c.model = own.model
 ),
 
 _known AS (
     SELECT
-        c.* EXCLUDE (is_unknown, model, flops, moved_bytes, work_method, peak_flops_per_second, peak_bytes_per_second),
+        c.* EXCLUDE (is_unknown, model, flops, moved_bytes, peak_flops_per_second, peak_bytes_per_second),
+        c.flops AS modelled_flops,
+        c.moved_bytes AS modelled_bytes,
         CASE WHEN k.flops > 0 AND k.moved_bytes > 0 THEN k.flops ELSE c.flops END AS flops,
-        CASE WHEN k.flops > 0 AND k.moved_bytes > 0 THEN k.moved_bytes ELSE c.moved_bytes END AS moved_bytes,
-        CASE WHEN k.flops > 0 AND k.moved_bytes > 0 THEN k.method ELSE c.work_method END AS method,
+        -- Where operations were thought and none counted, not all kinds of them were counted: then bytes, too, stay modelled.
+        CASE
+            WHEN k.moved_bytes > 0 AND (k.flops > 0 OR coalesce(c.flops, 0) = 0) THEN k.moved_bytes ELSE c.moved_bytes
+        END AS moved_bytes,
+        CASE
+            WHEN k.moved_bytes > 0 AND (k.flops > 0 OR coalesce(c.flops, 0) = 0) THEN k.method ELSE c.work_method
+        END AS method,
         coalesce(c.peak_flops_per_second, k.peak_flops_per_second) AS peak_flops_per_second,
         coalesce(c.peak_bytes_per_second, k.peak_bytes_per_second) AS peak_bytes_per_second
     FROM _chosen AS c
@@ -148,6 +160,6 @@ SELECT
     100 * bytes_per_second / peak_bytes_per_second AS pct_peak_bandwidth,
     100 * flops_per_second / nullif(least(peak_flops_per_second, intensity * peak_bytes_per_second), 0) AS pct_attainable,
     CASE WHEN pct_attainable < 5 THEN 'latency' WHEN intensity < ridge THEN 'memory' WHEN intensity >= ridge THEN 'compute' END AS bound,
-    signature_id
+    signature_id, modelled_flops, modelled_bytes, work_method
 FROM _rated
 ORDER BY total_ns DESC, trace, device, signature_id, inferred_id, inferred_by, timing;

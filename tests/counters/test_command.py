@@ -14,9 +14,10 @@ from click.testing import CliRunner
 
 import kerneldb
 from kerneldb.api import Database
-from kerneldb.api.counters import SECTIONS, Counting, function_name, kernel_filter
+from kerneldb.api.counters import Counting, function_name, kernel_filter
 from kerneldb.cli import cli
 from kerneldb.errors import UsageError
+from kerneldb.gpus.counting import SECTIONS
 from kerneldb.warehouse import Warehouse
 from tests.counters.captures import GEMM, MEMORY, MUL_KINETO, MUL_NCU, MUL_NSYS, SM, Captures, Launch
 

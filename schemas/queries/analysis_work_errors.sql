@@ -1,0 +1,1 @@
+FROM work_errors('selection');
