@@ -12,6 +12,7 @@ import click
 from kerneldb.cli.console import emit, limited, note_nothing
 from kerneldb.cli.options import lock_timeout_option, open_database, output_options
 from kerneldb.cli.root import cli, refuse
+from kerneldb.cli.tui import browse, on_terminal
 from kerneldb.output import TABLE_ROWS
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ def query(
 ) -> None:
     """Run one SQL statement (DuckDB's dialect) on the database; `-` reads it from stdin.
 
+    Without SQL, on a terminal, an editor opens that completes names, keeps what was run, and writes rows to files.
+
     `FROM kernels` has a row per launch; `kerneldb db schema` lists all tables, views and macros. SQL can change nothing
     unless --write is given.
 
@@ -61,6 +64,9 @@ def query(
       kerneldb query --where "op = 'aten::mm'" "SELECT count(*) FROM selection"
       kerneldb query "FROM kernels" -o kernels.parquet
     """
+    if sql is None and source is None and on_terminal():
+        browse((), where or "", "sql")
+        return
     text = _text(sql, source)
     database = open_database(lock_timeout=lock_timeout)
     result = database.sql(text, where=where, timeout=timeout, write=write)

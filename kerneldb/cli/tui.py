@@ -31,8 +31,18 @@ def tui(traces: tuple[str, ...], *, where: str | None, screen: str) -> None:
       kerneldb tui decoder-h200 --where "category = 'GEMM'"
       kerneldb tui --db run.duckdb --screen timeline
     """
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not on_terminal():
         refuse("tui needs a terminal; kerneldb top, show, query and report print")
+    browse(traces, where or "", screen)
+
+
+def on_terminal() -> bool:
+    """Whether somebody sits at both ends."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def browse(traces: tuple[str, ...], where: str, screen: str) -> None:
+    """Show the screens, `screen` first; ends the command with their exit code."""
     if not sys.stderr.isatty():
         refuse("tui draws on standard error, which is not a terminal here; leave out the redirection (2>)")
     if os.environ.get("TERM") in DUMB:
@@ -41,10 +51,8 @@ def tui(traces: tuple[str, ...], *, where: str | None, screen: str) -> None:
     from kerneldb.tui.model import Choice
     from kerneldb.tui.saved_history import SavedHistory, default_place
 
-    source = chosen_database()
-    app = KerneldbApp(
-        source, Choice(where=where or "", traces=traces), first=screen, saved=SavedHistory(default_place())
-    )
+    choice = Choice(where=where, traces=traces)
+    app = KerneldbApp(chosen_database(), choice, first=screen, saved=SavedHistory(default_place()))
     app.run()
     if app.return_code:
         click.get_current_context().exit(app.return_code)

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from kerneldb.cli import cli
+from kerneldb.cli import query as command
 from kerneldb.tui.screens.sql import SqlEditor
 from kerneldb.tui.widgets.table import Table
 from kerneldb.warehouse import Warehouse
@@ -54,3 +55,13 @@ def test_the_screen_shows_and_exports_them(database: Path, tmp_path: Path) -> No
             assert (tmp_path / "x.csv").read_text().splitlines()[-1] == ",".join(VALUES.values())
 
     asyncio.run(flow())
+
+
+def test_without_sql_a_terminal_gets_the_editor(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened_at: list[tuple[object, ...]] = []
+    monkeypatch.setattr(command, "browse", lambda *given: opened_at.append(given))
+    done = runner.invoke(cli, ["query"])
+    assert (done.exit_code, "give the SQL" in done.stderr, opened_at) == (2, True, [])
+    monkeypatch.setattr(command, "on_terminal", lambda: True)
+    assert runner.invoke(cli, ["query", "--where", "op = 'aten::mm'"]).exit_code == 0
+    assert opened_at == [((), "op = 'aten::mm'", "sql")]
