@@ -15,6 +15,7 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb.ingest.columns import frame_of, schema
+from kerneldb.ingest.privacy import public
 
 KIB: Final = 1024
 GPU_TYPES: Final = ("GPU", "2", "ROCPROFILER_AGENT_TYPE_GPU")
@@ -98,7 +99,7 @@ def _row(agent: Agent, process: str | None) -> dict[str, Any]:
         "shared_bytes_per_block_optin": lds * KIB if lds else None,
         "clock_mhz": _integer(facts.get("max_engine_clk_fcompute")) or None,
         "memory_clock_mhz": max((_integer(bank.get("mem_clk_max")) or 0 for bank in banks), default=0) or None,
-        "properties": json.dumps(plain),
+        "properties": json.dumps(public(plain)),
     }
 
 

@@ -25,6 +25,7 @@ from kerneldb.ingest.columns import frame_of, schema
 from kerneldb.ingest.launches import Signer
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.output import File, Output
+from kerneldb.ingest.privacy import public
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, text_of
 
@@ -281,7 +282,7 @@ def _device(kind: str, number: int, facts: Node) -> dict[str, Any]:
         "multiprocessors": _whole(facts.get("num_sms")),
         "clock_mhz": None if clock is None else clock / MEGAHERTZ_KHZ,
         "memory_clock_mhz": None if memory is None else memory / MEGAHERTZ_KHZ,
-        "properties": json.dumps(facts),
+        "properties": json.dumps(public(facts)),
     }
 
 

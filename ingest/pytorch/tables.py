@@ -11,6 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb import gpus
+from kerneldb.ingest.privacy import public
 from kerneldb.ingest.pytorch.collect import Collector
 from kerneldb.ingest.pytorch.fields import EXCHANGE, NUMBERS
 from kerneldb.ingest.pytorch.host import MODULE_PREFIX, api_labels
@@ -280,7 +281,7 @@ def _device(entry: Mapping[str, Any]) -> dict[str, Any]:
         "shared_bytes_per_multiprocessor": _integer(shared),
         "shared_bytes_per_block_optin": _integer(entry.get("sharedMemPerBlockOptin")),
         "clock_mhz": _number(entry.get("maxClockFrequency")),
-        "properties": json.dumps(entry),
+        "properties": json.dumps(public(entry)),
     }
 
 

@@ -20,6 +20,7 @@ from kerneldb.ids import content_id
 from kerneldb.ingest.launches import AXES, Signer, with_occupancy
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.output import File, Output, nullable
+from kerneldb.ingest.privacy import public
 from kerneldb.ingest.pytorch.identity import CallRow
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, text_of
@@ -57,6 +58,7 @@ MEGAHERTZ_KHZ: Final = 1000
 SLICE_ROWS: Final = 1 << 14
 NUMBER: Final = re.compile(r"(\.\d+)+$")
 """What tells instructions of one kind apart: `.14` of `loop_add_fusion.14`."""
+MESSAGES: Final = ("errors", "warnings")
 ENDINGS: Final = (".pb", ".xplane", ".trace")
 
 
@@ -90,9 +92,17 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
         host=", ".join(facts.get("hostnames", ())) or None,
         has_shapes=conversion.described > 0,
         has_stacks="python_function" in conversion.host.ranges["kind"],
-        metadata=json.dumps(facts, sort_keys=True, default=str),
+        metadata=json.dumps(_kept(facts, options), sort_keys=True, default=str),
         reader_version=1,
     )
+
+
+def _kept(facts: dict[str, Any], options: Options) -> dict[str, Any]:
+    """The facts of the profile; by default without hosts, which have a column, and only the number of messages."""
+    if options.keep_environment:
+        return facts
+    counted = {name: len(facts[name]) for name in MESSAGES if name in facts}
+    return {**public({key: value for key, value in facts.items() if key != "hostnames"}), **counted}
 
 
 @dataclasses.dataclass(slots=True)
@@ -288,7 +298,7 @@ def _device(plane: Plane) -> dict[str, Any]:
         "multiprocessors": rows.integer(stats.get("core_count")),
         "memory_bytes": rows.integer(stats.get("memory_size")),
         "clock_mhz": None if clock is None else clock / MEGAHERTZ_KHZ,
-        "properties": json.dumps(dict(stats), default=str),
+        "properties": json.dumps(public(stats), default=str),
     }
 
 

@@ -16,6 +16,7 @@ import polars as pl
 from kerneldb import times
 from kerneldb.ingest.columns import Schema, frame_of, schema
 from kerneldb.ingest.output import Output
+from kerneldb.ingest.privacy import public
 from kerneldb.ingest.pytorch.nesting import ANNOTATION, CALL, OP, PYTHON, enclosing_of
 from kerneldb.ingest.xla.recording import Event, Plane
 from kerneldb.ingest.xla.rows import integer
@@ -78,7 +79,7 @@ class Host:
             step = STEP in stats
             own = step or ("_src" not in stats and XLA_SPAN.match(event.name) is None)
             code = PYTHON if FRAME.fullmatch(event.name) else ANNOTATION if own else OP
-            details = json.dumps({key: _plain(value) for key, value in stats.items()}) if stats else None
+            details = json.dumps({key: _plain(value) for key, value in public(stats).items()}) if stats else None
             number = self._threads.setdefault((process, thread), len(self._threads))
             self._spans.append((event.name, process, thread, start, duration, details, None, step, code, number))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import json
 import re
 import shutil
 import sqlite3
@@ -18,6 +19,9 @@ from click.testing import CliRunner
 import kerneldb
 from kerneldb.cli import cli
 from kerneldb.warehouse import Warehouse
+from tests.fuzz.corpus import FORMATS
+from tests.perfetto.traces import packet
+from tests.protobuf import message
 
 SECRET: Final = "hunter2-s3cret"  # noqa: S105
 PRIVATE: Final = re.compile(
@@ -74,6 +78,45 @@ def planted_in_csv(path: Path) -> int:
     return len(rows) - start
 
 
+BESIDE: Final[dict[str, Any]] = {
+    "command": f"train {SECRET}", "environment": {"HF_TOKEN": SECRET}, "env": [f"A={SECRET}"], "argv": ["x", SECRET],
+    "hostname": SECRET, "cwd": f"/home/{SECRET}", "username": SECRET, "api_key": SECRET,
+}  # fmt: skip
+JSON: Final = ("bundle", "rocprof-json", "rocprof-v1-json", "xla-json", "proton")
+HELD: Final = (message((1, message((1, 7), (2, 1), (3, SECRET)))), message((1, 7), (3, message((1, 7), (2, SECRET)))))
+"""Of Perfetto: a process_tree and a track_descriptor with command lines."""
+
+
+def planted_in_json(value: Any) -> Any:
+    """The same with private keys in all objects, but for the tags of a recording, which are its user's."""
+    if isinstance(value, list):
+        return [planted_in_json(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: one if key == "tags" else planted_in_json(one) for key, one in value.items()} | BESIDE
+
+
+def plant_small(folder: Path) -> list[Path]:
+    """Write samples of the formats that are JSON or protobuf with secrets; what is to be read."""
+    given = []
+    for name in JSON:
+        for number, sample in enumerate(FORMATS[name].all()):
+            for file, content in sample.items():
+                is_json = file.endswith((".json", ".hatchet", ".chrome_trace"))
+                place = folder / f"{name}-{number}" / file
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(json.dumps(planted_in_json(json.loads(content))).encode() if is_json else content)
+            given.append(folder / f"{name}-{number}")
+    for name, more in (
+        ("perfetto", packet((2, HELD[0])) + packet((60, HELD[1]))),
+        ("xplane", message((2, SECRET), (3, SECRET), (4, SECRET))),
+    ):
+        ((file, content),) = FORMATS[name].all()[0].items()
+        (folder / file).write_bytes(content + more)
+        given.append(folder / file)
+    return given
+
+
 def found(path: Path) -> set[tuple[str, str]]:
     """Table and column of every text with the secret."""
     leaks = set()
@@ -96,7 +139,7 @@ def kept(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert (planted_in_csv if name in PRINTED else planted_in_sqlite)(copy) > 0, name
     path = folder.parent / "k.duckdb"
     with kerneldb.open(path) as database:
-        for file in sorted(folder.iterdir()):
+        for file in (*sorted(folder.iterdir()), *plant_small(folder.parent / "small")):
             database.ingest(file)
     Warehouse(path).release()
     return path
@@ -105,7 +148,7 @@ def kept(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_column_holds_a_secret(kept: Path) -> None:
     assert found(kept) <= HOST
     with duckdb.connect(str(kept), read_only=True) as con:
-        assert con.execute("SELECT count(*) FROM traces").fetchone() >= (len(SQLITE),)
+        assert con.execute("SELECT count(*) FROM traces").fetchone() >= (len(SQLITE) + len(JSON) + 2,)
 
 
 def test_what_is_written_holds_none_either(kept: Path, tmp_path: Path) -> None:

@@ -99,12 +99,17 @@ class Trial:
     def _completed(self) -> str | None:
         """Whether the database is whole, and the same command completes what was begun."""
         scene, command = self.scene, self.command
-        now = scene.contents(lake=command.lake)
+        touched = not scene.untouched(self.begin)
+        now = scene.contents(lake=command.lake) if touched else self.before
         if isinstance(now, str) and command.begins == "nothing":
             now = {}  # cut short in the making: the command below makes it anew
         if isinstance(now, str):
             return f"cannot be read: {now}"
-        if command.begins in ("filled", "planned", "lake") and scene.run("traces", database=command.database):
+        if (
+            touched
+            and command.begins in ("filled", "planned", "lake")
+            and scene.run("traces", database=command.database)
+        ):
             return f"cannot be asked: {scene.said.read_text()}"
         is_done = self._same(now, self.after)
         if command.once and not (is_done or self._same(now, self.before) or _is_empty(now)):

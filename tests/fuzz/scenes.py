@@ -223,6 +223,10 @@ class Scene:
         """The files in the folder."""
         return {str(path.relative_to(self.home)): path.read_bytes() for path in self.home.rglob("*") if path.is_file()}
 
+    def untouched(self, begin: Files) -> bool:
+        """Whether the databases are as they were: only what is in the making lies beside them."""
+        return {name: content for name, content in self.held().items() if ".spool-" not in name} == begin
+
     def contents(self, *, lake: bool = False) -> Contents | str:
         """What the database holds, or why it cannot be asked."""
         path, kept = self.home / (LAKE if lake else NAME), self.root / "contents"
