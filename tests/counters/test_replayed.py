@@ -200,6 +200,8 @@ def test_counters_of_rocprofv3_are_joined_by_the_order_of_launches(shared_data: 
     reasons = counting.keep(database.warehouse, items, journal.Journal(facts, calls), tmp_path, batch)
     assert (reasons.pop("x"), reasons.pop("i0"), set(reasons.values())) == ("refused", counting.OTHERS, {None})
     (trace,) = database.sql("SELECT source, launches, is_primary FROM traces WHERE kind = 'replay'").rows()
-    assert trace == {"source": "rocprof", "launches": len(launches) - 1, "is_primary": False}
+    assert trace == {"source": "rocprofv3", "launches": len(launches) - 1, "is_primary": False}
+    (named,) = database.sql("SELECT gpu FROM devices JOIN traces USING (trace_id) WHERE kind = 'replay'").rows()
+    assert named == {"gpu": "MI300X"}
     # The page itself is stored too: what was counted in the program goes before what was counted in a replay.
     assert not database.sql("SELECT 1 FROM signature_counters WHERE method = 'replay'").rows()
