@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,10 +26,11 @@ from kerneldb.ingest.pytorch.narrow import Narrower
 from kerneldb.ingest.pytorch.split import Splitter
 from kerneldb.ingest.readers import Options, Progress
 from kerneldb.ingest.source import Source
+from kerneldb.ingest.threads import mapped
 
 FLOWS: Final = ("s", "t", "f")
 RENUMBERED: Final = "launches whose device was numbered by the driver: given the number of HIP"
-SLICE_ROWS: Final = 1 << 16
+SLICE_ROWS: Final = 1 << 17
 
 
 @dataclasses.dataclass(slots=True)
@@ -179,10 +181,12 @@ def _write_host(output: Output, linked: Linked) -> None:
     distinct = {call["call_id"]: call for call in calls}
     if distinct:
         output.spool.write("op_calls", pl.DataFrame(list(distinct.values()), infer_schema_length=None))
-    for part in host.ops.iter_slices(SLICE_ROWS):
-        output.write("ops", tables.op_rows(part, collected, calls, host.ranges))
-    for part in host.apis.iter_slices(SLICE_ROWS):
-        output.write("api_calls", tables.api_rows(part, collected))
+    labels = tables.op_labels(collected, calls)
+    ops = functools.partial(tables.op_rows, labels=labels, frames=host.ranges["name"])
+    for rows in mapped(ops, host.ops.iter_slices(SLICE_ROWS)):
+        output.write("ops", rows)
+    for rows in mapped(functools.partial(tables.api_rows, collected=collected), host.apis.iter_slices(SLICE_ROWS)):
+        output.write("api_calls", rows)
     output.write("ranges", tables.range_rows(host.ranges, collected, linked.numbers))
     output.write("memory_events", tables.memory_rows(host.memory, collected))
     output.write("sync_events", tables.sync_rows(host.syncs, collected))

@@ -17,6 +17,7 @@ from kerneldb.ingest.pytorch.collect import Collector
 from kerneldb.ingest.pytorch.host import GPU, MODULE_PREFIX, RANGE, STEP_PREFIX, Host, api_labels, end_of
 from kerneldb.ingest.pytorch.identity import CallRow, signature_row
 from kerneldb.ingest.pytorch.nesting import ANNOTATION, CALL, enclosing_of
+from kerneldb.ingest.threads import mapped
 
 STREAM_TID: Final = r"(\d+)\s*$"
 INTEGERS: Final = (
@@ -209,13 +210,15 @@ class LaunchRows:
 
     def slices(self) -> Iterator[pl.DataFrame]:
         """Rows of `launches` without trace_id, in order of time."""
-        for part in self._gpu.iter_slices(SLICE_ROWS):
-            named = part.join(self._kernels, on="kernel", how="left", maintain_order="left")
-            named = named.join(self._collectives, on="collective", how="left", maintain_order="left")
-            named = named.join(self._marks, on="mark", how="left", maintain_order="left")
-            rows = _columns(self._framed(self._signed(self._called(named))))
+        signed = map(self._signed, mapped(self._called, self._gpu.iter_slices(SLICE_ROWS)))
+        for rows in mapped(self._rows, signed):
             self.statuses.update(dict(rows.group_by("launch_status").len().iter_rows()))
             yield rows
+
+    def _rows(self, signed: tuple[pl.DataFrame, pl.DataFrame]) -> pl.DataFrame:
+        part, signatures = signed
+        named = part.join(signatures, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
+        return _columns(self._framed(named))
 
     def _distinct_shapes(self) -> pl.DataFrame:
         """Grid and block by codes of kernel and launching call; ROCm writes some of them on the call alone."""
@@ -241,7 +244,13 @@ class LaunchRows:
         return pl.DataFrame(rows)
 
     def _called(self, part: pl.DataFrame) -> pl.DataFrame:
-        """Add what the launching call says: `api_…` columns."""
+        """Add what codes stand for, what the launching call says (`api_…`), and `KEYS`.
+
+        Kernels of a graph have no call: the operator is not theirs.
+        """
+        part = part.join(self._kernels, on="kernel", how="left", maintain_order="left")
+        part = part.join(self._collectives, on="collective", how="left", maintain_order="left")
+        part = part.join(self._marks, on="mark", how="left", maintain_order="left")
         apis, index = self._host.apis, part["api"]
         threads = apis["thread"].gather(index)
         process = pl.Series("api_process", self._processes, dtype=pl.String).gather(threads)
@@ -249,21 +258,18 @@ class LaunchRows:
         labels = self._apis.rename({name: f"api_{name}" for name in self._apis.columns if name != "api"})
         named = label.join(labels, left_on="api_code", right_on="api", how="left", maintain_order="left")
         times = [apis["ts"].gather(index).alias("api_ts"), apis["dur"].gather(index).alias("api_dur"), process]
-        return part.hstack(times).hstack(named)
-
-    def _signed(self, part: pl.DataFrame) -> pl.DataFrame:
-        """Add signature ids, from the distinct facts. Kernels of a graph have no call: the operator is not theirs."""
         call = self._host.ops["call"].gather(part["op"]).alias("call")
-        keys = ("kernel", "api_code")
-        part = part.drop("grid", "block").join(
-            self._shapes, on=keys, how="left", nulls_equal=True, maintain_order="left"
-        )
-        part = part.hstack([call]).with_columns(
+        part = part.drop("grid", "block").hstack([*times, *named, call])
+        part = part.join(self._shapes, on=("kernel", "api_code"), how="left", nulls_equal=True, maintain_order="left")
+        return part.with_columns(
             moved=pl.when(pl.col("kind") != "kernel", pl.coalesce("bytes", "size") >= 0).then(
                 pl.coalesce("bytes", "size")
             ),
             signed_call=pl.when(pl.col("status") == "linked").then("call"),
         )
+
+    def _signed(self, part: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """`part` with the signature of each of its distinct `KEYS`; in order, so that equal files give equal rows."""
         distinct = part.select(KEYS).unique(maintain_order=True)
         for key in distinct.iter_rows():
             if key not in self._signatures:
@@ -271,8 +277,7 @@ class LaunchRows:
                 made = None if code is None else self._calls[code]
                 self._signatures[key] = signature_row(kind, name, grid, block, (moved, copy_kind), made)
         ids = [self._signatures[key]["signature_id"] for key in distinct.iter_rows()]
-        distinct = distinct.with_columns(signature_id=pl.Series(ids, dtype=pl.String))
-        return part.join(distinct, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
+        return part, distinct.with_columns(signature_id=pl.Series(ids, dtype=pl.String))
 
     def _framed(self, part: pl.DataFrame) -> pl.DataFrame:
         """Add names of annotations, module and Python line."""

@@ -10,12 +10,11 @@ the next: columns of one stretch fit into the caches of a processor, and take li
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import polars as pl
 
-from kerneldb import files
+from kerneldb.ingest.threads import mapped
 
 ANNOTATION, PYTHON, MODULE, OP, CALL = range(5)
 STRETCH: Final = 1 << 17
@@ -32,8 +31,7 @@ def enclosing_of(items: pl.DataFrame) -> pl.DataFrame:
     equal spans the one of the smaller kind, then index, is around the other. Partly overlapping ones (rounded times)
     do not enclose each other, nor does a span what starts at its end. All times in ns.
     """
-    with ThreadPoolExecutor(files.cores()) as pool:
-        return pl.concat(pool.map(_enclosing_of, _stretches(items.sort("ts"))))
+    return pl.concat(mapped(_enclosing_of, _stretches(items.sort("ts"))))
 
 
 def _stretches(ordered: pl.DataFrame) -> Iterator[pl.DataFrame]:

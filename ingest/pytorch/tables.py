@@ -60,23 +60,26 @@ def _column(frame: pl.DataFrame, name: str, kind: type[pl.DataType] = pl.Int64) 
     return pl.col(name).cast(kind, strict=False) if name in frame.columns else pl.lit(None, dtype=kind)
 
 
-def op_rows(ops: pl.DataFrame, collected: Collector, calls: Sequence[CallRow], ranges: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `ops` without trace_id."""
+def op_labels(collected: Collector, calls: Sequence[CallRow]) -> dict[str, pl.DataFrame]:
+    """Column of codes in the frame of operators → what its codes stand for."""
+    identities = [(call["call_id"], call["op"]) for call in calls]
+    table = pl.DataFrame(identities, schema={"call_id": pl.String, "name": pl.String}, orient="row")
+    return {
+        "thread": collected.threads.table("thread", "process_name", "thread_name"),
+        "call": table.with_row_index("call"),
+        "note": _notes(collected),
+    }
+
+
+def op_rows(ops: pl.DataFrame, labels: Mapping[str, pl.DataFrame], frames: pl.Series) -> pl.DataFrame:
+    """Rows of `ops` without trace_id. `labels` are those of all operators, `frames` the names of all ranges."""
     if ops.is_empty():
         return pl.DataFrame()
-    identities = [(call["call_id"], call["op"]) for call in calls]
-    table = pl.DataFrame(identities, schema={"call_id": pl.String, "name": pl.String}, orient="row").with_row_index(
-        "call"
-    )
-    frames = ranges.select(pl.col("order").cast(pl.Int32).alias("frame"), frame_name="name")
-    ops = _threaded(ops, collected).join(table, on="call", how="left", maintain_order="left")
-    for key in ("module", "python"):
-        named = frames.rename({"frame": key, "frame_name": f"{key}_name"})
-        ops = ops.join(named, on=key, how="left", maintain_order="left")
-    notes = _notes(collected)
     if "note" not in ops.columns:
         ops = ops.with_columns(note=pl.lit(None, dtype=pl.UInt32))
-    ops = ops.join(notes, on="note", how="left", maintain_order="left")
+    for code, table in labels.items():
+        ops = ops.join(table, on=code, how="left", maintain_order="left")
+    ops = ops.with_columns(frames.gather(ops[key]).alias(f"{key}_name") for key in ("module", "python"))
     return ops.select(
         pl.col("name"),
         "call_id",
