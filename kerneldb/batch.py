@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MANIFEST_NAME = "manifest.json"
 MANIFEST_VERSION = 1
+PROBE_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,6 +45,17 @@ class Manifest:
         raw = json.loads((folder / MANIFEST_NAME).read_text(encoding="utf-8"))
         parts = {table: [folder / name for name in names] for table, names in raw["parts"].items()}
         return cls(raw["trace_id"], raw["name"], folder, raw["trace"], parts, raw["rows"])
+
+
+def write_part(frame: pl.DataFrame, path: Path) -> None:
+    """Write the Parquet file `path`. Raises OSError where the disk is full or cannot be written."""
+    import polars as pl
+
+    try:
+        frame.write_parquet(path, compression="lz4", statistics=False)
+    except pl.exceptions.ComputeError:  # an error of the system in the words of the format: ask the system itself
+        path.with_suffix(".probe").write_bytes(bytes(PROBE_BYTES))
+        raise
 
 
 class Spool:
@@ -71,7 +83,7 @@ class Spool:
         limits.check_memory()
         frame = self.guard.checked(table, frame)
         name = f"{table}.{len(self._parts[table]):05d}.parquet"
-        frame.write_parquet(self.folder / name, compression="lz4", statistics=False)
+        write_part(frame, self.folder / name)
         self._parts[table].append(name)
         self._rows[table] += frame.height
 
