@@ -26,6 +26,7 @@ MANY_ROWS: Final = 1 << 15
 """Frames of fewer rows are written at once: a thread costs more than that."""
 WRITERS: Final = 4
 """Frames that are being written while the reader goes on; more would only hold memory."""
+PROBE_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,6 +51,17 @@ class Manifest:
         raw = json.loads((folder / MANIFEST_NAME).read_text(encoding="utf-8"))
         parts = {table: [folder / name for name in names] for table, names in raw["parts"].items()}
         return cls(raw["trace_id"], raw["name"], folder, raw["trace"], parts, raw["rows"])
+
+
+def write_part(frame: pl.DataFrame, path: Path) -> None:
+    """Write the Parquet file `path`. Raises OSError where the disk is full or cannot be written."""
+    import polars as pl
+
+    try:
+        frame.write_parquet(path, compression="lz4", statistics=False)
+    except pl.exceptions.ComputeError:  # an error of the system in the words of the format: ask the system itself
+        path.with_suffix(".probe").write_bytes(bytes(PROBE_BYTES))
+        raise
 
 
 class Spool:
@@ -83,7 +95,7 @@ class Spool:
         self._parts[table].append(name)
         self._rows[table] += frame.height
         if frame.height < MANY_ROWS:
-            _write(frame, self.folder / name)
+            write_part(frame, self.folder / name)
         else:
             self._write_beside(frame, self.folder / name)
 
@@ -93,7 +105,7 @@ class Spool:
         most = min(files.cores(), WRITERS)
         self._writers = self._writers or ThreadPoolExecutor(most, thread_name_prefix="kerneldb-spool")
         self._settle(most - 1)
-        self._pending.append(self._writers.submit(_write, frame, path))
+        self._pending.append(self._writers.submit(write_part, frame, path))
 
     def _settle(self, left: int = 0) -> None:
         """Wait until no more than `left` frames are being written. Raises what went wrong."""
@@ -160,6 +172,3 @@ class Spool:
         temporary.replace(self.folder / MANIFEST_NAME)
         return Manifest.load(self.folder)
 
-
-def _write(frame: pl.DataFrame, path: Path) -> None:
-    frame.write_parquet(path, compression="lz4", statistics=False)

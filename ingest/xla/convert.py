@@ -101,7 +101,7 @@ def _kept(facts: dict[str, Any], options: Options) -> dict[str, Any]:
     """The facts of the profile; by default without hosts, which have a column, and only the number of messages."""
     if options.keep_environment:
         return facts
-    counted = {name: len(facts[name]) for name in MESSAGES if name in facts}
+    counted: dict[str, Any] = {name: len(facts[name]) for name in MESSAGES if name in facts}
     return {**public({key: value for key, value in facts.items() if key != "hostnames"}), **counted}
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from kerneldb import files
+from kerneldb.batch import write_part
 from kerneldb.errors import KerneldbError, TraceError, UnreadableTraceError, UsageError, WarehouseError
 from kerneldb.files import of_disk, remove_stale_spools, spool_folder
 
@@ -381,7 +382,7 @@ def archived(manifest: Manifest, folders: Sequence[Path], file: Path) -> Manifes
 def _with_part(manifest: Manifest, table: str, frame: pl.DataFrame, made: str, *, behind: bool) -> Manifest:
     """`manifest` with `frame` behind what it has of `table`, or in its place; `made` names the file."""
     path = manifest.folder / f"{table}.{made}.parquet"
-    frame.write_parquet(path, compression="lz4", statistics=False)
+    write_part(frame, path)
     parts, rows = (manifest.parts.get(table, []), manifest.rows.get(table, 0)) if behind else ([], 0)
     return dataclasses.replace(
         manifest, parts={**manifest.parts, table: [*parts, path]}, rows={**manifest.rows, table: rows + frame.height}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kerneldb.api.ingestion import read_part
 from kerneldb.api.queries import ask
 from kerneldb.errors import WarehouseMissingError
-from kerneldb.files import inode_of, stamp_of
+from kerneldb.files import inode_of, remove_stale_spools, stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -73,9 +73,11 @@ class WarehouseStore:
         return not self.place.path.is_file() or not engine.is_cut(self.place.path)
 
     def made(self) -> Warehouse:
-        """The warehouse, made where the file is missing."""
+        """The warehouse, made where the file is missing; what killed programs left in the making beside it goes."""
         from kerneldb.warehouse import Warehouse
 
+        if not self.place.is_lake:
+            remove_stale_spools(self.path)
         return self._current(Warehouse.create_or_open)
 
     def _current(self, opened: Callable[[Place, float], Warehouse]) -> Warehouse:

@@ -12,6 +12,7 @@ import fcntl
 import importlib.util
 import os
 import random
+import sqlite3
 import tempfile
 import threading
 import time
@@ -207,6 +208,8 @@ def attach(con: Connection, place: Place, way: str, data: str = "") -> None:
     for name in ("ducklake", f"{place.catalog}_scanner"):
         load_extension(con, name)
     con.execute(statement("lake", "retries"))
+    if place.catalog == "sqlite":
+        _roll_back(place.path)
     sql = statement("lake", way).format(uri=literal(place.uri), data=literal(data))
     with _attach_errors(place):
         try:
@@ -218,6 +221,17 @@ def attach(con: Connection, place: Place, way: str, data: str = "") -> None:
             load_extension(con, "httpfs")
             _use_credentials(con)
             con.execute(sql)
+
+
+def _roll_back(catalog: Path) -> None:
+    """Undo what a killed program left half written in a SQLite catalog: who may only read it could not, and would fail.
+
+    SQLite does that itself at the first look of a connection that may write. The journal of a commit under way is
+    locked, and stays. Where the catalog cannot be written, attaching it says so.
+    """
+    if catalog.with_name(f"{catalog.name}-journal").exists():
+        with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(catalog)) as con:
+            con.execute(statement("lake", "look")).fetchone()
 
 
 def load_extension(con: Connection, name: str) -> None:

@@ -62,6 +62,10 @@ FROM postgres_query(
 -- name: data_path
 SELECT tags['data_path'] FROM duckdb_databases() WHERE database_name = $database;
 
+-- name: look
+-- Asked of a SQLite catalog itself.
+PRAGMA schema_version;
+
 -- name: folders
 -- Where the files of each schema are, below the folder of the lake.
 SELECT rtrim(path, '/') FROM __ducklake_metadata_warehouse.ducklake_schema WHERE path IS NOT NULL;

@@ -107,7 +107,7 @@ def main() -> int:
         seed += 1
         if ends is None or time.monotonic() > ends:
             break
-    kinds = collections.Counter("sums" if " events, " in one.problem else one.problem for one in findings)
+    kinds = collections.Counter("sums" if " accounted for" in one.problem else one.problem for one in findings)
     sys.stdout.write(f"{run} inputs from seed {given.seed} to {seed - 1}: {len(findings)} findings {dict(kinds)}\n")
     return min(len(findings), 1)
 

@@ -198,6 +198,16 @@ def bundles() -> Iterator[Sample]:
         yield {**sample, "bundle.json": json.dumps(content).encode(), "power.ndjson": b"".join(lines)}
 
 
+def trace_events(content: bytes) -> int | None:
+    """The entries of `traceEvents` of JSON that Python reads."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    events = found.get("traceEvents") if isinstance(found, dict) else found
+    return len(events) if isinstance(events, list) else None
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Format:
     """A family of files: the reader that takes them, healthy samples, and the ways of damaging one of their files."""
@@ -213,6 +223,9 @@ class Format:
     told: bool = True
     """Whether each event has a row or a line of the report: not packets that end, nor metrics of one launch."""
 
+    counted: Callable[[bytes], int | None] = lambda _: None
+    """How many events a file holds, counted without the reader; None where that cannot be said."""
+
     def all(self) -> list[Sample]:
         """Its samples, in an order that never changes."""
         return _samples(self)
@@ -224,7 +237,7 @@ def _samples(one: Format) -> list[Sample]:
 
 
 FORMATS: Final = {
-    "pytorch": Format("pytorch", pytorch, mutations.json_text),
+    "pytorch": Format("pytorch", pytorch, mutations.json_text, counted=trace_events),
     "archives": Format("pytorch", archives, mutations.archive),
     "nsys-sqlite": Format("nsys", nsys_databases, mutations.sqlite),
     "nsys-parquet": Format("nsys", nsys_tables, mutations.parquet, ".parquet", whole=True),
@@ -235,7 +248,7 @@ FORMATS: Final = {
     "rocpd": Format("rocpd", rocpd, mutations.sqlite),
     "rocprof-csv": Format("rocprof_csv", rocprof_csv, mutations.table),
     "rocprof-json": Format("rocprof_json", rocprof_json, mutations.json_text),
-    "rocprof-v1-json": Format("rocprof_v1", rocprof_v1, mutations.json_text),
+    "rocprof-v1-json": Format("rocprof_v1", rocprof_v1, mutations.json_text, counted=trace_events),
     "rocprof-v1-sqlite": Format("rocprof_v1", rocprof_v1_databases, mutations.sqlite),
     "rpd": Format("rpd", rpd, mutations.sqlite),
     "xplane": Format("xla", xplane, mutations.protobuf),

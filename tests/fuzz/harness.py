@@ -44,6 +44,7 @@ NAMES: Final = (*FORMATS, *OURS)
 QUESTIONS: Final = ("FROM trace_overview", "FROM gpu_time()", "FROM top_kernels()", "FROM time_by('category')")
 EVENTS: Final = ("launches", "ops", "api_calls", "sync_events", "memory_events")
 ACCOUNTED: Final = ("stored", "skipped", "lost", "refused")
+WHOLE: Final = ("stored", "skipped", "lost")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -159,6 +160,7 @@ def attempt(room: Room, name: str, seed: int, case: int) -> Finding | None:
     return (
         _first(finding, (_judged(outcome, folder) for outcome in outcomes))
         or _first(finding, (_sums(one, sums) for sums in room.rows.sums))
+        or _first(finding, iter([_uncounted(one, sample, room.rows.sums)]))
         or _asked(finding, room, folder, one, outcomes)
     )
 
@@ -208,6 +210,18 @@ def _sums(one: Format, sums: Sums) -> tuple[str, str] | None:
     if not one.told or sums.rows <= sums.events <= found:
         return None
     return f"{sums.events} events, {found} accounted for, {sums.rows} rows of a table", str(sums.told)
+
+
+def _uncounted(one: Format, sample: Sample, read: list[Sums]) -> tuple[str, str] | None:
+    """Whether what was read and what was refused of a file add up to what it holds, where that can be counted."""
+    held = one.counted(next(iter(sample.values()))) if len(sample) == len(read) == 1 else None
+    if held is None:
+        return None
+    (sums,) = read
+    found = sum(n for outcome, _, n in sums.told if outcome in WHOLE)
+    if held == found and sums.events <= held:
+        return None
+    return f"{held} events of the file, {sums.events} read, {found} accounted for", str(sums.told)
 
 
 def _asked(

@@ -56,6 +56,8 @@ class Trial:
         """Run the command once, as nothing happens to it."""
         command = COMMANDS[name]
         begin = scene.begin(command.begins)
+        if "FILLED" in command.words:
+            scene.begin("filled")
         scene.fresh(begin)
         before = scene.contents(lake=command.lake)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)

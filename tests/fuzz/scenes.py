@@ -71,8 +71,10 @@ COMMANDS: Final = {
     "refresh": Command(("db", "refresh", "--all"), "filled"),
     "migrate": Command(("db", "migrate"), "old", once=False),
     "copy": Command(("lake", "pull", "--from", "FILLED"), "nothing"),
-    "journal": Command(("replay", "--write-plan", "PLAN", "--read-journal", "JOURNAL"), "planned", once=False),
-    "replay": Command(REPLAY, "planned", once=False, resumes=True),
+    "journal": Command(
+        ("replay", "--write-plan", "PLAN", "--read-journal", "JOURNAL"), "planned", same=False, once=False
+    ),
+    "replay": Command(REPLAY, "planned", same=False, once=False, resumes=True),
     "make a lake": Command(("db", "init", "--data", "DATA"), "nothing", once=False, lake=True, database="LAKE"),
     "push": Command(("lake", "push", "--to", "LAKE"), "lake", lake=True),
     "ingest into a lake": Command(("ingest", "OTHER"), "lake", lake=True, database="LAKE"),

@@ -7,7 +7,7 @@ import gzip
 import os
 import time
 import zipfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import polars as pl
 import pytest
@@ -15,6 +15,7 @@ import pytest
 import kerneldb
 from kerneldb import ingest, limits
 from kerneldb.api.ingestion import IngestOptions
+from kerneldb.batch import write_part
 from kerneldb.errors import NotATraceError, UnreadableTraceError, UsageError
 from kerneldb.files import of_disk
 from kerneldb.ingest import Options, convert, expand
@@ -151,3 +152,15 @@ def test_many_distinct_names_cost_time_in_proportion(tmp_path: Path) -> None:
     convert(few, tmp_path / "first", Options())
     least = seconds(lambda: convert(few, tmp_path / "few", Options()))
     assert seconds(lambda: convert(many, tmp_path / "many", Options())) < max(2.0, 8 * GROWTH * least)
+
+
+def test_a_full_disk_is_named_where_the_writer_of_parquet_does_not(tmp_path: Path) -> None:
+    class Frame:
+        def write_parquet(self, *_: object, **__: object) -> None:
+            raise pl.exceptions.ComputeError("parquet: File out of specification: Invalid thrift: transport error")
+
+    with pytest.raises(pl.exceptions.ComputeError):
+        write_part(cast("pl.DataFrame", Frame()), tmp_path / "a.parquet")
+    (tmp_path / "b.probe").mkdir()
+    with pytest.raises(OSError, match="Is a directory"):
+        write_part(cast("pl.DataFrame", Frame()), tmp_path / "b.parquet")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -158,3 +160,19 @@ def test_another_lake_is_no_warehouse(tmp_path: Path, sqlite_lake: Place) -> Non
         con.execute("CREATE TABLE mine (x INTEGER)")
     with pytest.raises(WarehouseVersionError, match="not a kerneldb database"):
         Warehouse.open(place)
+
+
+KILLED = """
+import os, sqlite3, sys
+con = sqlite3.connect(sys.argv[1], isolation_level=None)
+con.execute("PRAGMA cache_size = 1")
+con.execute("BEGIN IMMEDIATE")
+con.execute("UPDATE ducklake_column SET column_name = column_name || 'x'")
+os._exit(0)
+"""
+
+
+def test_a_commit_killed_in_the_catalog_is_undone_by_who_reads_next(sqlite_lake: Place) -> None:
+    subprocess.run([sys.executable, "-c", KILLED, str(sqlite_lake.path)], check=True)
+    assert sqlite_lake.path.with_name(f"{sqlite_lake.path.name}-journal").exists()
+    assert Warehouse.open(sqlite_lake).query("SELECT count(*) AS n FROM traces").to_pylist() == [{"n": 0}]
