@@ -2,7 +2,7 @@
 
 The rows are made by SQL `range()` in the tables of the real schema, and rolled up by the statement that ingest uses.
 The same arguments give the same rows: 900 kernel names (about 160 characters), 6,000 signatures, steps that repeat with
-jitter, and two streams of which one communicates.
+jitter, two streams of which one communicates, and a wait of the host after every hundred launches.
 """
 
 from __future__ import annotations
@@ -78,12 +78,23 @@ SELECT
     'cudaLaunchKernel' AS api_call, 'linked' AS launch_status, 'correlation' AS link_method,
     j * 12000 - 9000 AS launch_start_ns, 4000 AS launch_duration_ns, j // 2 AS op_id, j // 5000 AS range_id,
     ['forward', 'backward', 'optimizer'][1 + j % 3] AS phase, 'ProfilerStep#' || (j // 5000) AS range_path,
-    32 + (j % 6000) % 64 AS registers, (j % 7) * 16384 AS shared_bytes, 0.5 AS occupancy
+    32 + (j % 6000) % 64 AS registers, (j % 7) * 16384 AS shared_bytes, 0.5 AS occupancy, '1' AS process
 FROM (
     SELECT j, (800 + hash(j % 6000) % 10000 + hash(j * 7 + $trace) % 3000)::BIGINT AS duration_ns
     FROM range($launches) AS r(j)
 )
 ORDER BY start_ns
+"""
+
+API_CALLS = """
+INSERT INTO api_calls BY NAME
+SELECT
+    md5('t' || $trace)[:16] AS trace_id, j AS api_index, 'cuda_runtime' AS kind, '1' AS process, '1' AS thread,
+    CASE WHEN j < $launches THEN j // 2 END AS op_id,
+    CASE WHEN j < $launches THEN 'cudaLaunchKernel' ELSE 'cudaStreamSynchronize' END AS name,
+    CASE WHEN j < $launches THEN j * 12000 - 9000 ELSE (j - $launches) * 1200000 - 4000 END AS start_ns,
+    CASE WHEN j < $launches THEN 4000 ELSE 3000 END AS duration_ns, CASE WHEN j < $launches THEN j END AS correlation_id
+FROM range($launches + $launches // 100) AS r(j)
 """
 
 OPS = """
@@ -110,9 +121,9 @@ def generate(path: Path, traces: int, launches: int) -> None:
 
 
 def add_trace(con: duckdb.DuckDBPyConnection, trace: int, launches: int) -> None:
-    """Add the launches, operators and rollups of one trace, in one transaction, as ingest does."""
+    """Add the launches, calls, operators and rollups of one trace, in one transaction, as ingest does."""
     with transaction(con):
-        for sql in (LAUNCHES, OPS):
+        for sql in (LAUNCHES, API_CALLS, OPS):
             con.execute(sql, {"trace": trace, "launches": launches})
         (trace_id,) = con.execute("SELECT md5('t' || $trace)[:16]", {"trace": trace}).fetchone() or ("",)
         con.execute(statement("commit", "roll_up"), {"trace_id": trace_id})

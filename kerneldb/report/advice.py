@@ -178,7 +178,7 @@ RULES: Final = (
         "In {n:,} pauses of a millisecond and more the GPU had nothing to run, {at_stake_ns} ({share_pct:.0f} %) in "
         "all, the longest {longest_ns} before {kernel}: the host came late{where}, and no recorded call says why.",
         GAPS,
-        "Look at what the program does there: reading, logging, other Python (with_stack=True records the lines).",
+        "Look at what the program does there: reading, logging, other Python{stacks}.",
         "Look at what the program does there with a profiler of the CPU.",
         "Certain that the host was late; what it did is not recorded.",
         "launching",
@@ -341,7 +341,7 @@ RULES: Final = (
     ),
     Rule(
         "one-kernel",
-        5,
+        6,
         "{kernel} takes {total_ns} ({share_pct:.0f} % of the {whole}) in {n:,} launches{where}{judged}.",
         ("show", "{kernel}"),
         "{hint}; kerneldb replay runs it alone.",
@@ -360,7 +360,7 @@ RULES: Final = (
     ),
     Rule(
         "odd-gemm",
-        1,
+        2,
         "{dtype} matrix products with a side of {side}{where}, take {total_ns} ({share_pct:.0f} %) in {n:,} launches, "
         "such as {size}: {side} is no multiple of 8, so rows are not aligned and slower kernels run.",
         ("top", "--by", "signature", "--where", "category = 'GEMM'"),
@@ -386,7 +386,7 @@ RULES: Final = (
     ),
     Rule(
         "fusible",
-        4,
+        5,
         "Small memory-bound kernels one after the other take {total_ns} in {runs:,} runs of several; fused to one "
         "kernel a run, they would save {at_stake_ns} of kernel time at most ({share_pct:.0f} %), beside the pauses.",
         ("analyze", "fusion"),
@@ -396,7 +396,7 @@ RULES: Final = (
     ),
     Rule(
         "conversions",
-        3,
+        4,
         "{n:,} launches only convert types and take {share_pct:.1f} % of the GPU time.",
         ("analyze", "conversions"),
         "Keep one type through the model; look for autocast in inner loops and weights stored in another type.",
@@ -405,8 +405,9 @@ RULES: Final = (
     ),
     Rule(
         "attention-unfused",
-        2,
-        "Softmax runs in separate kernels ({n:,} launches, {total_ns}): if that is attention, it is not fused.",
+        3,
+        "Softmax runs in separate kernels ({n:,} launches, {total_ns}, {share_pct:.0f} %{where}): if that is "
+        "attention, it is not fused.",
         ("top", "--by", "op", "--where", "category = 'SOFTMAX'"),
         "Use scaled_dot_product_attention with a mask that the fused kernels take.",
         "If it belongs to attention, use a fused kernel for that ({attention}).",

@@ -22,6 +22,7 @@ MOST: Final = 7
 SINGLE: Final = {
     "times": "once",
     "calls": "1 call",
+    "long calls": "1 long call",
     "copies": "1 copy",
     "launches": "1 launch",
     "collectives": "1 collective",
@@ -106,7 +107,7 @@ def _advice(ask: Asking, program: dict[str, Any], causes: list[dict[str, Any]]) 
             vendor = program["vendor"]
             remedy = rule.advice(vendor, is_torch=program["is_torch"])
             texts = rule.sentence, remedy, rule.evidence, *rule.command
-            sentence, remedy, evidence, *command = _worded(rule, row, vendor, *texts)
+            sentence, remedy, evidence, *command = _worded(rule, row, vendor, *texts, has_stacks=program["has_stacks"])
             yield Advice(
                 rule.name,
                 rule.version,
@@ -120,10 +121,11 @@ def _advice(ask: Asking, program: dict[str, Any], causes: list[dict[str, Any]]) 
             )
 
 
-def _worded(rule: Rule, row: dict[str, Any], vendor: str, *texts: str) -> Iterator[str]:
+def _worded(rule: Rule, row: dict[str, Any], vendor: str, *texts: str, has_stacks: bool) -> Iterator[str]:
     """The texts of a rule with the figures of the row."""
     values = {key: duration(value) if key.endswith("_ns") else value for key, value in row.items()}
     values["where"] = where(row)
+    values["stacks"] = "" if has_stacks else " (with_stack=True records the lines)"
     more = rule.more(row) if rule.more else {}
     values |= {name: in_words(word, vendor).format_map(values) for name, word in more.items()}
     return (ONE.sub(_single, in_words(text, vendor).format_map(values)) for text in texts)

@@ -5,5 +5,5 @@ SELECT
     all_runs AS runs,
     100 * all_kernel_ns_at_stake / (SELECT any_value(span_ns) FROM found_wall) AS share_pct
 FROM found_fusion
-WHERE all_kernel_ns_at_stake >= 0.02 * (SELECT any_value(span_ns) FROM found_wall)
+WHERE all_runs > 2 AND all_kernel_ns_at_stake >= 0.02 * (SELECT any_value(span_ns) FROM found_wall)
 LIMIT 1;

@@ -1,11 +1,22 @@
 -- The kernel with most time: of the wall time where there is a timeline, else of the GPU time. Copies and fills have no counters to look at, and the time of a
--- collective is that of the slowest rank: other rules are about these. Where its
+-- collective is that of the slowest rank: other rules are about these, and about softmax and matrix-vector products that take much (`spoken`). What takes under 10 µs
+-- and runs less than ten times says nothing. Where its
 -- work is not known, nobody knows what is at stake: it is ranked as if that were a third (`rank_ns`). `reached_pct` is how near it is to the peaks of the GPU, NULL where its work is not
 -- known.
-WITH ran AS (
+WITH spoken AS (
+    SELECT category
+    FROM found_wall
+    WHERE part = 'computation'
+    GROUP BY category
+    HAVING (category = 'SOFTMAX' AND sum(n) >= 10 AND 100 * sum(wall_ns) >= any_value(span_ns)) OR (category = 'GEMV' AND 5 * sum(wall_ns) >= any_value(span_ns))
+),
+
+ran AS (
     SELECT name_id, short_name, is_compute, n, wall_ns, needed_ns, span_ns, line, module
     FROM found_places
-    WHERE part = 'computation' AND kind = 'kernel' AND odd_side IS NULL
+    WHERE
+        part = 'computation' AND kind = 'kernel' AND odd_side IS NULL
+        AND coalesce(category NOT IN (SELECT category FROM spoken), true)
 ),
 
 summed AS (
@@ -21,7 +32,7 @@ summed AS (
         'wall time' AS whole
     FROM ran
     GROUP BY name_id
-    HAVING share_pct >= 10
+    HAVING share_pct >= 10 AND (sum(n) >= 10 OR sum(wall_ns) >= 10000 * sum(n))
     UNION ALL
     SELECT name_id, short_name, n, total_ns, share_pct, NULL, NULL, NULL, 'GPU time'
     FROM top_kernels()
@@ -35,7 +46,7 @@ most AS (FROM summed ORDER BY total_ns DESC, name_id LIMIT 1),
 launched AS (SELECT r.* FROM ran AS r INNER JOIN most USING (name_id))
 
 SELECT
-    (m.total_ns - CASE WHEN 2 * m.known_ns >= m.total_ns THEN m.needed_ns END)::DOUBLE AS at_stake_ns,
+    CASE WHEN 2 * m.known_ns >= m.total_ns THEN m.known_ns - m.needed_ns END::DOUBLE AS at_stake_ns,
     coalesce(at_stake_ns, m.total_ns / 3)::DOUBLE AS rank_ns,
     m.kernel,
     m.total_ns::DOUBLE AS total_ns,

@@ -1,6 +1,7 @@
 -- The rows of the statement above, with the operator around the call that held up the host (the outermost one), and for the hundred with most time the
 -- innermost Python frame that is the user's: neither of PyTorch and Triton themselves, nor of Python's library, nor built in. `odd_side` is a side that is no
--- multiple of 8 of a product of 16-bit numbers which takes over 1.6 times what its work needs: its rows are not aligned to 16 bytes.
+-- multiple of 8 of a product of 16-bit numbers which takes over 1.6 times what its work needs, and the distance of rows in memory, of the
+-- result (n) or of an input (its strides; where they are not known, k): these rows are not aligned to 16 bytes.
 WITH numbered AS (
     SELECT *, row_number() OVER (ORDER BY wall_ns DESC, part, cause, launch_index) AS place FROM found_wall
 ),
@@ -57,9 +58,13 @@ SELECT
     w.*,
     CASE
         WHEN w.part = 'computation' AND w.category = 'GEMM' AND w.dtype IN ('fp16', 'bf16') AND coalesce(1.6 * w.needed_ns < w.wall_ns, true)
-            THEN list_filter([w.gemm_m, w.gemm_n, w.gemm_k], lambda side : side >= 64 AND side % 8 <> 0)[1]
+            THEN list_filter(
+                [w.gemm_n, w.gemm_k, w.gemm_m],
+                lambda side : side >= 64 AND side % 8 <> 0
+                AND (side = w.gemm_n OR coalesce(regexp_matches(w.input_strides, '\b' || side || '\b'), side = w.gemm_k))
+            )[1]
     END AS odd_side,
-    coalesce(l.line, CASE WHEN NOT regexp_matches(w.python_line, '(^|/)(torch|triton)/|^<') THEN w.python_line END) AS line,
+    coalesce(l.line, CASE WHEN w.call IS NULL AND NOT regexp_matches(w.python_line, '(^|/)(torch|triton)/|^<') THEN w.python_line END) AS line,
     CASE WHEN c.call_start_ns < r.end_ns THEN r.name END AS call_op
 FROM numbered AS w
 LEFT JOIN lines AS l USING (place)

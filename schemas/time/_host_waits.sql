@@ -8,16 +8,8 @@ WITH _chosen AS (
     SELECT DISTINCT trace_id FROM query_table(source)
 ),
 
--- Of what launched something: which way a copy goes.
-_launching AS (
-    SELECT trace_id, api_index, max(copy_kind) FILTER (kind = 'memcpy') AS copy_kind
-    FROM query_table(source)
-    WHERE api_index IS NOT NULL
-    GROUP BY ALL
-),
-
 -- Names are few: their patterns are looked for once.
-_named AS (
+_named AS MATERIALIZED (
     SELECT
         name,
         CASE
@@ -35,6 +27,21 @@ _named AS (
     FROM (SELECT DISTINCT name FROM api_calls WHERE trace_id IN (FROM _chosen))
 ),
 
+_waiting AS MATERIALIZED (
+    SELECT c.*, n.cause
+    FROM api_calls AS c
+    INNER JOIN _named AS n USING (name)
+    WHERE c.trace_id IN (FROM _chosen) AND c.duration_ns > 0 AND (n.cause <> 'other call' OR c.duration_ns >= 20000)
+),
+
+-- Of what launched something: which way a copy goes.
+_launching AS (
+    SELECT trace_id, api_index, max(copy_kind) FILTER (kind = 'memcpy') AS copy_kind
+    FROM query_table(source)
+    SEMI JOIN _waiting USING (trace_id, api_index)
+    GROUP BY ALL
+),
+
 _calls AS (
     SELECT
         c.trace_id,
@@ -43,7 +50,7 @@ _calls AS (
         coalesce(p.start_ns, o.start_ns, c.start_ns) AS start_ns,
         coalesce(p.start_ns + p.duration_ns, o.start_ns + o.duration_ns, c.start_ns + c.duration_ns) AS end_ns,
         CASE
-            WHEN n.cause <> 'copy' THEN n.cause
+            WHEN c.cause <> 'copy' THEN c.cause
             WHEN l.copy_kind = 'DtoH' THEN 'synchronisation'
             WHEN l.copy_kind = 'HtoD' OR NOT regexp_matches(c.name, '(?i)async') THEN 'blocking copy'
             ELSE 'other call'
@@ -51,17 +58,15 @@ _calls AS (
         c.name,
         c.api_index,
         CASE
-            WHEN n.cause IN ('synchronisation', 'allocation', 'loading code') THEN 1
-            WHEN l.api_index IS NOT NULL AND (n.cause <> 'copy' OR coalesce(l.copy_kind, '') NOT IN ('HtoD', 'DtoH')) THEN 1000000
+            WHEN c.cause IN ('synchronisation', 'allocation', 'loading code') THEN 1
+            WHEN l.api_index IS NOT NULL AND (c.cause <> 'copy' OR coalesce(l.copy_kind, '') NOT IN ('HtoD', 'DtoH')) THEN 1000000
             ELSE 20000
         END AS least_ns
-    FROM api_calls AS c
-    INNER JOIN _named AS n USING (name)
+    FROM _waiting AS c
     LEFT JOIN _launching AS l ON c.trace_id = l.trace_id AND c.api_index = l.api_index
     LEFT JOIN ops AS o
-        ON c.trace_id = o.trace_id AND c.op_id = o.op_id AND o.name = 'aten::_local_scalar_dense' AND n.cause IN ('synchronisation', 'copy')
+        ON c.trace_id = o.trace_id AND c.op_id = o.op_id AND o.name = 'aten::_local_scalar_dense' AND c.cause IN ('synchronisation', 'copy')
     LEFT JOIN ops AS p ON o.trace_id = p.trace_id AND o.parent_id = p.op_id AND p.name = 'aten::item'
-    WHERE c.trace_id IN (FROM _chosen) AND c.duration_ns > 0 AND (n.cause <> 'other call' OR c.duration_ns >= 20000)
     -- Of the copy and the wait of one operator, the longer.
     QUALIFY
         o.op_id IS NULL

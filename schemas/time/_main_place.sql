@@ -1,10 +1,11 @@
 -- Where most of some wall time belongs: the line of the user's code, the module, the operator and the call of the host with the largest sums of `wall_ns`,
--- each where it has at least a fifth of the whole; one row. `source` names rows of the statement report_places.
+-- each where it has at least a fifth of the whole; one row. Where a call held up the host, the module
+-- of the launch after it says nothing. `source` names rows of the statement report_places.
 CREATE OR REPLACE MACRO _main_place(source) AS TABLE
 WITH _sums AS (
     SELECT 'line' AS what, line AS name, sum(wall_ns) AS ns FROM query_table(source) GROUP BY ALL
     UNION ALL
-    SELECT 'module', module, sum(wall_ns) FROM query_table(source) GROUP BY ALL
+    SELECT 'module', CASE WHEN call IS NULL THEN module END, sum(wall_ns) FROM query_table(source) GROUP BY ALL
     UNION ALL
     SELECT 'op', CASE WHEN call IS NULL THEN op ELSE call_op END, sum(wall_ns) FROM query_table(source) GROUP BY ALL
     UNION ALL

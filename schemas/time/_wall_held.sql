@@ -87,30 +87,43 @@ _free AS (
     SELECT owner, place, launch_index, host_ns, queue_ns, false, false FROM _late WHERE queue_ns > host_ns
 ),
 
--- Of the time until the end of each piece, what the calls until then do not make up for.
-_short AS (
-    SELECT
-        f.*, c.number,
-        sum(f.end_ns - f.start_ns) OVER so_far - coalesce(c.credit_ns, 0) AS short_ns
+_after AS MATERIALIZED (
+    SELECT f.*, c.start_ns AS since_ns, c.number
     FROM _free AS f
     ASOF LEFT JOIN _credits AS c ON f.owner = c.owner AND f.start_ns >= c.start_ns
-    WINDOW so_far AS (PARTITION BY f.owner ORDER BY f.start_ns ROWS UNBOUNDED PRECEDING)
+),
+
+-- What the time after each call has used up by its end, and how much is left when the next one comes.
+_periods AS (
+    SELECT c.owner, c.start_ns AS since_ns, c.credit_ns, coalesce(f.free_ns, 0) AS free_ns, sum(coalesce(f.free_ns, 0)) OVER so_far AS until_ns
+    FROM _credits AS c
+    LEFT JOIN (SELECT owner, since_ns, sum(end_ns - start_ns) AS free_ns FROM _after GROUP BY ALL) AS f ON c.owner = f.owner AND c.start_ns = f.since_ns
+    WINDOW so_far AS (PARTITION BY c.owner ORDER BY c.start_ns)
+),
+
+_stocks AS (
+    SELECT
+        owner, since_ns,
+        credit_ns - (until_ns - free_ns) + greatest(0, coalesce(max(until_ns - credit_ns) OVER before, 0)) AS stock_ns
+    FROM _periods
+    WINDOW before AS (PARTITION BY owner ORDER BY since_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ),
 
 _owed AS (
     SELECT
-        *,
-        end_ns - (greatest(0, max(short_ns) OVER so_far) - greatest(0, coalesce(max(short_ns) OVER before, 0)))::BIGINT AS until_ns
-    FROM _short
-    WINDOW
-        so_far AS (PARTITION BY owner ORDER BY start_ns ROWS UNBOUNDED PRECEDING),
-        before AS (PARTITION BY owner ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+        a.*,
+        a.start_ns + greatest(
+            0, least(a.end_ns - a.start_ns, coalesce(s.stock_ns, 0) + a.end_ns - a.start_ns - sum(a.end_ns - a.start_ns) OVER so_far)
+        )::BIGINT AS until_ns
+    FROM _after AS a
+    LEFT JOIN _stocks AS s ON a.owner = s.owner AND a.since_ns = s.since_ns
+    WINDOW so_far AS (PARTITION BY a.owner, a.since_ns ORDER BY a.start_ns ROWS UNBOUNDED PRECEDING)
 )
 
 SELECT place, launch_index, start_ns, end_ns, number FROM _pieces WHERE number IS NOT NULL
 UNION ALL
 SELECT place, launch_index, start_ns, until_ns, number FROM _owed WHERE number IS NOT NULL AND until_ns > start_ns
 UNION ALL
-SELECT place, launch_index, coalesce(until_ns, start_ns), end_ns, NULL
+SELECT place, launch_index, until_ns, end_ns, NULL
 FROM _owed
-WHERE is_host AND end_ns > coalesce(until_ns, start_ns) AND (is_touched OR number IS NOT NULL);
+WHERE is_host AND end_ns > until_ns AND (is_touched OR number IS NOT NULL);

@@ -4,7 +4,7 @@ CREATE OR REPLACE MACRO _wall_ordered(used, gaps) AS TABLE
 WITH _event_waits AS (
     SELECT trace_id, process, thread, start_ns
     FROM api_calls
-    WHERE trace_id IN (SELECT trace_id FROM query_table(gaps)) AND regexp_matches(name, '(?i)stream_?waitevent')
+    WHERE trace_id IN (SELECT trace_id FROM query_table(gaps)) AND name ILIKE '%StreamWaitEvent%'
 ),
 
 _calls AS (

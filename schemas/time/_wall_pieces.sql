@@ -19,7 +19,7 @@ _waits AS MATERIALIZED (FROM _host_waits('_used')),
 _event_waits AS (
     SELECT DISTINCT trace_id
     FROM api_calls
-    WHERE trace_id IN (SELECT trace_id FROM _places) AND regexp_matches(name, '(?i)stream_?waitevent')
+    WHERE trace_id IN (SELECT trace_id FROM _places) AND name ILIKE '%StreamWaitEvent%'
 ),
 
 -- Threads matter where anything may have held them up, or an event was waited for.
@@ -33,11 +33,27 @@ _gaps AS MATERIALIZED (
         AND (p.trace_id IN (SELECT trace_id FROM _waits) OR p.trace_id IN (FROM _event_waits))
 ),
 
+-- Mostly one thread makes all calls of a trace, which need not be looked for then.
+_alone AS (
+    SELECT trace_id, any_value(process) AS process, any_value(thread) AS thread
+    FROM api_calls
+    WHERE trace_id IN (SELECT trace_id FROM _places)
+    GROUP BY trace_id
+    HAVING min(process) = max(process) AND min(thread) = max(thread) AND count(process) = count(*) AND count(thread) = count(*)
+),
+
+_callers AS (SELECT trace_id, api_index, process, thread FROM api_calls WHERE trace_id NOT IN (SELECT trace_id FROM _alone)),
+
 _threads AS MATERIALIZED (
-    SELECT g.*, coalesce(c.process, g.process) AS host_process, c.thread, coalesce(b.thread, c.thread) AS other_thread
+    SELECT
+        g.*,
+        coalesce(o.process, c.process, g.process) AS host_process,
+        coalesce(o.thread, c.thread) AS thread,
+        coalesce(o.thread, b.thread, c.thread) AS other_thread
     FROM _gaps AS g
-    LEFT JOIN api_calls AS c ON g.trace_id = c.trace_id AND g.api_index = c.api_index
-    LEFT JOIN api_calls AS b ON g.trace_id = b.trace_id AND g.previous_api = b.api_index AND b.process IS NOT DISTINCT FROM c.process
+    LEFT JOIN _alone AS o USING (trace_id)
+    LEFT JOIN _callers AS c ON g.trace_id = c.trace_id AND g.api_index = c.api_index
+    LEFT JOIN _callers AS b ON g.trace_id = b.trace_id AND g.previous_api = b.api_index AND b.process IS NOT DISTINCT FROM c.process
 ),
 
 _ordered_gaps AS MATERIALIZED (FROM _wall_ordered('_used', '_threads')),

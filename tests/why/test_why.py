@@ -176,3 +176,59 @@ def test_the_command(known: Database) -> None:
     assert sum(row["wall_ns"] for row in budget) == rows[0]["span_ns"]
     call(known.path, "--by", "phase", exit_code=2)
     call(known.path, "nothing", exit_code=2)
+
+
+WITH_STACKS = (
+    "pytorch/tracelens-h100-bert-small.json.gz",
+    "pytorch/tracelens-h100-qwen1.5-0.5b.json.gz",
+    "pytorch/tracelens-mi300-qwen1.5-0.5b.json.gz",
+    "pytorch/tracelens-vllm-decode-graph.json.gz",
+    "pytorch/kineto-tb-resnet50-workers0.json.gz",
+    "../field/pytorch/b200-eager.json.gz",
+    "../field/pytorch/mi300-device-ids.json.gz",
+)
+LEAST_KNOWN_PCT = 95
+
+
+@pytest.fixture(scope="module")
+def stacked(shared_data: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Database:
+    """Recordings with Python stacks."""
+    files = [file for name in WITH_STACKS if (file := shared_data / name).exists()]
+    files += [root / f"tests/fixtures/{name}.json.gz" for name in ("stacks-memory-h200", "graph-capture-h100")]
+    return kerneldb.open(made_once(tmp_path_factory, "stacked.duckdb", lambda path: kerneldb.open(path).ingest(files)))
+
+
+def test_causes_of_recordings_with_stacks_are_known(stacked: Database) -> None:
+    holds(stacked)
+    known = "100 * sum(wall_ns) FILTER (part <> 'unattributed') / sum(wall_ns)"
+    rows = stacked.sql(f"SELECT trace, {known} AS pct FROM wall_time_budget() GROUP BY trace").rows()
+    assert len(rows) > 1
+    assert not {row["trace"]: row["pct"] for row in rows if row["pct"] < LEAST_KNOWN_PCT}
+
+
+def said(database: Database, trace: str) -> dict[str, Any]:
+    """Rule → piece of advice on a trace, which is skipped where it is not there."""
+    if trace not in {row["trace"] for row in database.top("trace").rows()}:
+        pytest.skip(f"{trace} is not in the collection")
+    return {piece.rule: piece for piece in verdict(database, trace).advice}
+
+
+def test_a_kernel_has_at_stake_what_its_known_work_does_not_need(stacked: Database) -> None:
+    row = said(stacked, "tracelens-mi300-qwen1.5-0.5b")["one-kernel"].row
+    assert row["at_stake_ns"] <= row["total_ns"] * (1 - row["reached_pct"] / 100) * 1.001
+
+
+def test_softmax_is_said_once(stacked: Database) -> None:
+    found = said(stacked, "mi300-device-ids")
+    assert "modeling_owlv2.py" in found["attention-unfused"].sentence
+    assert "one-kernel" not in found
+
+
+def test_rows_of_an_odd_number_of_tokens_are_aligned(stacked: Database) -> None:
+    """141 × 512 numbers: each row begins at a multiple of 1,024 bytes."""
+    assert "odd-gemm" not in said(stacked, "tracelens-h100-bert-small")
+
+
+def test_a_wait_is_not_in_the_module_of_the_launch_after_it(stacked: Database) -> None:
+    found = said(stacked, "tracelens-h100-qwen1.5-0.5b")["synchronising"]
+    assert "aten::is_nonzero at transformers/modeling_attn_mask_utils.py" in found.sentence
