@@ -1,8 +1,7 @@
 """Stands in for Nsight Compute: runs its program, then prints a recorded page with the kernels of the calls that ran.
 
 The page is one of an H200 (tests/ncu/data); only names, launch shapes and ranges are written into it. FAKE_NCU in the
-environment says what goes wrong: `permission`, `hang` (of four calls the second hangs), `other` (another
-kernel runs), `silent` (nothing is printed).
+environment says what goes wrong: `permission`, or `hang` (of four calls the second hangs).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from kerneldb import codec
 from kerneldb.replay.wire import plan
-from kerneldb.replay.wire.messages import MESSAGES, Begin, Counted, Job
+from kerneldb.replay.wire.messages import MESSAGES, Counted, Job
 from kerneldb.replay.wire.plan import PlannedKernel
 
 PAGE = Path(__file__).parents[1] / "ncu" / "data" / "h200-roofline.raw.csv.gz"
@@ -39,8 +38,6 @@ def page(ran: list[tuple[str, PlannedKernel]], process: int) -> str:
     for number, (item, kernel) in enumerate(ran):
         row = dict(zip(header, recorded[number % len(recorded)], strict=True))
         row |= {"ID": str(number), "Process ID": str(process), "Kernel Name": kernel.name}
-        if FAULT == "other":
-            row["Kernel Name"] = "something_else"
         for shape, column in ((kernel.grid, "Grid Size"), (kernel.block, "Block Size")):
             row[column] = f"({', '.join(map(str, shape or (1, 1, 1)))})"
         axes = {
@@ -65,7 +62,6 @@ def main() -> int:
     program = arguments[arguments.index(sys.executable) :]
     folder = Path(program[-2])
     if FAULT == "permission":
-        subprocess.run(program, check=False)
         log.write_text(
             "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters "
             "on the target device 0.\n==WARNING== No kernels were profiled.\n"
@@ -83,11 +79,9 @@ def main() -> int:
     child.wait()
     said = [MESSAGES.load(line) for line in messages.read_text().splitlines()]
     ran = [one.item for one in said if isinstance(one, Counted) and one.reason is None and one.item != victim]
-    assert not ran or any(isinstance(one, Begin) for one in said)
-    if FAULT != "silent":
-        items = {item.id: item for item in plan.read(Path(job.plan)).items}
-        kernels = [(name, one) for name in ran for one in items[name].kernels if one.kind == "kernel"]
-        log.write_text(f"==PROF== Connected to process {child.pid} ({CHILD})\n{page(kernels, child.pid)}")
+    items = {item.id: item for item in plan.read(Path(job.plan)).items}
+    kernels = [(name, one) for name in ran for one in items[name].kernels if one.kind == "kernel"]
+    log.write_text(f"==PROF== Connected to process {child.pid} ({CHILD})\n{page(kernels, child.pid)}")
     return 0
 
 
