@@ -77,7 +77,8 @@ def plan_steps(warehouse: Warehouse, request: Request) -> Planned:
 
     with selecting(warehouse, request.where, request.traces) as con:
         recorded = Recorded(con)
-        found = list(rows(con, "step_iterations"))
+        marked = rows(con, "step_ranges", {"label": request.iteration}) if request.iteration else []
+        found = marked or rows(con, "step_iterations")
         chosen = list(_chosen(found, request.iteration))
         if not chosen:
             raise UsageError(NO_STEPS)

@@ -95,10 +95,10 @@ def _list(planned: Plan, output: Output) -> None:
 
 
 def _write(path: Path, planned: Plan, found: Sequence[Improvement]) -> None:
-    from kerneldb.api import improving
     from kerneldb.replay.rewrites import patching
+    from kerneldb.replay.worker.improving import changes as changes_of
 
-    changes = improving.changes(found)
+    changes = changes_of(found)
     names = ", ".join(step.trace for step in planned.steps)
     path.write_text(patching.text(changes, f"What kerneldb improve found to pay in {names}"), encoding="utf-8")
     by_hand = sum(change["kind"] == "advice" for change in changes)
@@ -108,14 +108,14 @@ def _write(path: Path, planned: Plan, found: Sequence[Improvement]) -> None:
 def _verify(given: dict[str, Any], found: Sequence[Improvement], planned: Plan, asked: Asked, output: Output) -> None:
     import pyarrow as pa
 
-    from kerneldb.api import improving
+    from kerneldb.replay.worker.verifying import verify
 
     together = next((one for one in found if one.status == TOGETHER), None)
     if together is None:
         note("nothing was accepted: there is nothing to verify")
         return
     settings, workload = _program(given, planned, asked)
-    measured = improving.verify(settings, workload, given["patch"])
+    measured = verify(settings, workload, given["patch"])
     emit(pa.Table.from_pylist([one.row(together) for one in measured]).to_reader(), output)
 
 

@@ -25,6 +25,9 @@ LISTS: Final = {
 """Operators, and the list operator `torch._foreach_…` that does the same."""
 LONGEST: Final = 14
 LEAST: Final = 4
+GUESSED: Final = 1.5
+"""What a number is rebuilt as that the profiler did not record."""
+BELOW_ONE: Final = 0.5
 OPTIMIZERS: Final = "torch/optim/"
 
 
@@ -68,6 +71,7 @@ class FusedAdam(Rewrite):
 
     def find(self, flow: Flow) -> Iterator[Proposal]:
         """One for each optimizer step."""
+        _settle(flow)
         for columns, places in [*_looped(flow), *_listed(flow)]:
             adam = _adam(columns)
             if adam is None:
@@ -79,6 +83,20 @@ class FusedAdam(Rewrite):
             change = change_of(flow, places, fused=True)
             make = functools.partial(_fused, covered, adam)
             yield Proposal(covered, make, change, what=f"{len(adam.params)} tensors")
+
+
+def _settle(flow: Flow) -> None:
+    """Let divisors that were not recorded be what those of Adam are: below one."""
+    for node in flow.nodes:
+        value = node.argument("other") if node.op in {"div", "div_"} else node.argument("scalars")
+        if node.op not in {"div", "div_", "_foreach_div_", "_foreach_div"} or isinstance(value, Slot) or value is None:
+            continue
+        several = value if isinstance(value, list) else [value]
+        resolved = node.how.resolved
+        if resolved is not None and all(isinstance(one, int | float) and one == GUESSED for one in several):
+            index = next(n for n, one in enumerate(resolved.values) if one is value or one == value)
+            made = [BELOW_ONE] * len(several) if isinstance(value, list) else BELOW_ONE
+            node.how.resolved, node.how.program = resolved.with_value(index, made), None
 
 
 def change_of(flow: Flow, places: Sequence[int], **values: Any) -> Change:

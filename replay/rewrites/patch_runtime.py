@@ -114,7 +114,7 @@ def spread(original: Any, made: Any) -> None:
 def run(command: list[str]) -> dict[str, Any]:
     """Run a script as `__main__` with its functions changed; returns its names."""
     script = command[0]
-    tree = ast.parse(Path(script).read_text(encoding="utf-8"), script)
+    tree, missed = ast.parse(Path(script).read_text(encoding="utf-8"), script), set(range(len(CHANGES)))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
@@ -122,8 +122,11 @@ def run(command: list[str]) -> dict[str, Any]:
                 frame = change["frame"]
                 if frame and is_of(frame, script) and (frame["line"], frame["function"]) == (first, node.name):
                     call = ast.parse(f"{HOOK}({number})", mode="eval").body
+                    missed.discard(number)
                     node.decorator_list.insert(0, ast.fix_missing_locations(ast.copy_location(call, node)))
-    ast.fix_missing_locations(tree)
+    for frame in (CHANGES[number]["frame"] for number in sorted(missed)):
+        if frame and is_of(frame, script):
+            say(f"{script}:{frame['line']} has no {frame['function']} any more: it stays as it is")
     main = types.ModuleType("__main__")
     main.__file__ = script
     vars(builtins)[HOOK] = changed

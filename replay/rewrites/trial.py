@@ -18,7 +18,7 @@ from kerneldb.replay.recording.measuring import Interval, interval
 from kerneldb.replay.rewrites.base import Function, Proposal
 from kerneldb.replay.rewrites.region import CannotTryError, Region, conforming, graph
 from kerneldb.replay.steps.graphs import Captured, capture
-from kerneldb.replay.steps.player import Player, Prepared, Program
+from kerneldb.replay.steps.player import Fills, Player, Prepared, Program
 from kerneldb.replay.wire.improvements import Times
 from kerneldb.replay.wire.steps import StepCall
 
@@ -90,7 +90,7 @@ class Bench:
 
     def compare(self, first: Variant, second: Variant) -> tuple[Compared | None, Compared]:
         """Busy time (None where it is not known) and wall time of two variants."""
-        plays = [lambda: self.play(first), lambda: self.play(second)]
+        plays: list[Callable[[], object]] = [lambda: self.play(first), lambda: self.play(second)]
         for play in plays * 2:
             play()
         if self.on_cpu:
@@ -168,7 +168,7 @@ def _graphed(function: Function, sets: Sequence[Sequence[Any]]) -> Callable[[], 
     with torch.cuda.graph(made, stream=stream):
         for inputs in sets:
             function(*inputs)
-    return made.replay
+    return made.replay  # type: ignore[no-any-return]
 
 
 def _device_clock() -> float:
@@ -211,7 +211,7 @@ def _substitute(calls: list[StepCall], prepared: list[Prepared], found: Region, 
         calls[place] = StepCall("", allocates=left, frees=frees if place == found.places[-1] else ())
         prepared[place] = Prepared(program=Program(_nothing, [], {}, []))
     args: list[Any] = [None] * len(found.inputs)
-    fills = [(args, number, slot, None) for number, slot in enumerate(found.inputs)]
+    fills: list[Fills] = [(args, number, slot, None) for number, slot in enumerate(found.inputs)]
     inputs = tuple((slot,) for slot in found.inputs)
     calls[found.anchor] = dataclasses.replace(calls[found.anchor], inputs=inputs, outputs=found.outputs)
     prepared[found.anchor] = Prepared(program=Program(conforming(found, function), args, {}, fills))

@@ -9,7 +9,7 @@ import argparse
 import dataclasses
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,10 +74,10 @@ def run(planned: Plan, results: Path, asked: Asked) -> None:
 
 
 def _improve(step: Step, planned: Plan, asked: Asked, send: Callable[[Improvement], object]) -> None:
-    until = time.monotonic() + asked.seconds
     options = Options(device=asked.device, energy=asked.device != "cpu")
     ready = StepRun(step, {item.id: item for item in planned.items}, options, lambda _: None)
     player = ready.ready()
+    until = time.monotonic() + asked.seconds
 
     def meter(first: Callable[[], object], second: Callable[[], object]) -> tuple[Times | None, str | None]:
         return energies(ready.whole(first), ready.whole(second))
@@ -101,6 +101,12 @@ def read(path: Path) -> list[Improvement]:
     """The results in a file. Raises CodecError."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return [codec.load(Improvement, one) for one in lines]
+
+
+def changes(found: Iterable[Improvement]) -> list[dict[str, Any]]:
+    """The changes of the accepted rewrites, for a patch."""
+    accepted = [one for one in found if one.status == "accepted"]
+    return [{**change, "rewrite": one.rewrite} for one in accepted for change in one.change.get("changes", ())]
 
 
 if __name__ == "__main__":

@@ -8,23 +8,32 @@ in names aside. Three are left for warming up, then every second one is timed an
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import re
+import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from kerneldb import codec
-from kerneldb.errors import KerneldbError
+from kerneldb.errors import KerneldbError, UsageError
+from kerneldb.replay.errors import ReplayError
 from kerneldb.replay.recording import workloads
+from kerneldb.replay.recording.measuring import Interval, interval
 from kerneldb.replay.recording.settings import Settings
 from kerneldb.replay.rewrites import patching
+from kerneldb.replay.wire.improvements import Improvement
 
 WARM: Final = 3
 RUNS: Final = 7
+VERIFICATIONS: Final = 2
+"""Runs of a program without a patch, and as many with it."""
+LEAST_RUNS: Final = 3
 DIGITS: Final = re.compile(r"\d+")
 
 
@@ -128,6 +137,69 @@ def _step(timed: Timed, number: int, *, on_gpu: bool) -> Iterator[None]:
     events = profiler.events() or []
     on_device = [one for one in events if one.device_type == torch.autograd.DeviceType.CUDA]
     timed.busy_ns.append(1000.0 * sum(one.device_time for one in on_device))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verified:
+    """What a program's step took without and with a patch [ns], and the share saved with its 95 % interval."""
+
+    quantity: str
+    before_ns: float
+    after_ns: float
+    gain: Interval
+
+    def row(self, promised: Improvement | None) -> dict[str, Any]:
+        """A row with what was promised beside it."""
+        told = promised and getattr(promised, self.quantity)
+        ends = {"promised_pct": "gain", "promised_low_pct": "low", "promised_high_pct": "high"}
+        return {
+            "quantity": f"{self.quantity}_ns",
+            "before_ns": self.before_ns,
+            "after_ns": self.after_ns,
+            "measured_pct": 100 * self.gain.value,
+            "measured_low_pct": 100 * self.gain.low,
+            "measured_high_pct": 100 * self.gain.high,
+            **{name: told and 100 * getattr(told, field) for name, field in ends.items()},
+        }
+
+
+def verify(settings: Settings, workload: str, patch: Path) -> list[Verified]:
+    """Run a program as recorded and with a patch, in turns, each time in a process of its own.
+
+    Raises ReplayError where it does not run, UsageError where its step was not seen often enough.
+    """
+    sides: tuple[list[Timed], list[Timed]] = ([], [])
+    for number in range(2 * VERIFICATIONS):
+        with_patch = number % 2 if number < VERIFICATIONS else 1 - number % 2
+        sides[with_patch].append(timed(Job(settings, workload, str(patch.resolve()) if with_patch else None)))
+    return [_verified(name, sides) for name in ("busy", "wall")]
+
+
+def timed(job: Job) -> Timed:
+    """Run a job in a process of its own. Raises ReplayError and UsageError as `verify`."""
+    command = [sys.executable, "-P", "-m", __spec__.name]
+    given = json.dumps(codec.encode(job))
+    ended = subprocess.run(command, input=given, capture_output=True, text=True, check=False)  # noqa: S603 (this program)
+    if ended.returncode:
+        said = (ended.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise ReplayError(f"the program ended with exit code {ended.returncode}: {said}")
+    found = codec.load(Timed, ended.stdout.splitlines()[-1])
+    if len(found.wall_ns) < LEAST_RUNS or len(found.busy_ns) < LEAST_RUNS:
+        raise UsageError(
+            f"the step {job.workload!r} ran too seldom to be timed: mark it with torch.profiler.record_function, "
+            f"and run it {WARM + 2 * LEAST_RUNS} times or more"
+        )
+    return found
+
+
+def _verified(name: str, sides: tuple[Sequence[Timed], Sequence[Timed]]) -> Verified:
+    """Medians of each run, in pairs; the interval is that of their scatter and of the runs' own."""
+    before, after = ([statistics.median(getattr(one, f"{name}_ns")) for one in side] for side in sides)
+    old, new = ([value for one in side for value in getattr(one, f"{name}_ns")] for side in sides)
+    gain = 1 - statistics.fmean(after) / statistics.fmean(before)
+    spread = [interval([value / statistics.fmean(some) for value in some]) for some in (old, new)]
+    half = (1 - gain) * sum((one.high - one.value) ** 2 for one in spread) ** 0.5
+    return Verified(name, statistics.fmean(before), statistics.fmean(after), Interval(gain, gain - half, gain + half))
 
 
 if __name__ == "__main__":
