@@ -104,10 +104,13 @@ COMMON: dict[str, Any] = {
     "timing": "timeline", "top": 3, "trace": "before", "trace_id": "id before",
     "first": 0, "from_ns": 0, "label": "ProfilerStep#1", "last": 40, "phase": None, "until_ns": 10**9,
     "traces": ["counters", "counters after"], "wanted": "*", "whole": False,
-    "branch": None, "lines": 5, "runs": 9, "series_id": "series", "since": None, "subject": None, "version": 1, "workload": None,
+    "branch": None, "lines": 5, "runs": 9, "series_id": "series", "since": None, "subject": None, "version": 1,
+    "workload": None,
 }  # fmt: skip
 """A value for each name of a parameter."""
 OTHER: dict[str, dict[str, Any]] = {
+    "agents_top": {"by": "category"},
+    "agents_top_selected": {"by": "category"},
     "analysis_steady_state": {"names": ["repeats"]},
     "analysis_memory": {"key": "op", "names": None},
     "reconciliation_measured": {"names": None},
