@@ -107,7 +107,8 @@ def _shown(table: pa.Table, sql: str, page: Page) -> Answer:
             break
         rows.append(row)
     more = len(found) > len(rows)
-    texts = [field.name for field in table.schema if not pa.types.is_primitive(field.type)]
+    numeric = (pa.types.is_primitive, pa.types.is_decimal)
+    texts = [field.name for field in table.schema if not any(one(field.type) for one in numeric)]
     answer = {
         "answered": True,
         "query": sql,
