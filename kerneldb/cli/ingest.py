@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,13 +14,37 @@ from kerneldb.cli.options import lock_timeout_option, open_database, output_opti
 from kerneldb.cli.root import cli, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from kerneldb.api import Database, IngestOptions, Outcome
     from kerneldb.api.ingestion import Linked
     from kerneldb.output import Output
 
+NOTES = (
+    click.option(
+        "--set", "--tag", "tags", multiple=True, metavar="KEY=VALUE",
+        help="Note on the traces; may be given several times.",
+    ),
+    click.option("--commit", metavar="auto|SHA", help="Commit of the program; auto: of the current folder, by git."),
+    click.option("--branch", metavar="NAME", help="Its branch (auto: that of the current folder)."),
+    click.option("--ci", is_flag=True, help="Take commit and branch from the variables of the CI service."),
+)  # fmt: skip
 WORTH_A_LINE = ("repaired", "refused", "lost", "truncated")
+
+
+def notes_options(command: Callable[..., None]) -> Callable[..., None]:
+    """`--set` and what notes the commit; the command receives all as one `notes: dict[str, str]`."""
+
+    @functools.wraps(command)
+    def wrapper(*args: Any, **kwargs: Any) -> None:
+        from kerneldb.api.commits import notes_of
+
+        commit, branch, tags = (kwargs.pop(name) for name in ("commit", "branch", "tags"))
+        command(*args, notes=notes_of(commit, branch, ci=kwargs.pop("ci")) | pairs(tags), **kwargs)
+
+    for option in reversed(NOTES):
+        option(wrapper)
+    return wrapper
 
 
 @cli.command(short_help="Read traces into the database.")
@@ -32,12 +57,7 @@ WORTH_A_LINE = ("repaired", "refused", "lost", "truncated")
     metavar="NAME",
     help="Name of the program run that the traces belong to (default: found out where the traces prove it).",
 )
-@click.option(
-    "--set", "--tag", "tags", multiple=True, metavar="KEY=VALUE", help="Note on the traces; may be given several times."
-)
-@click.option("--commit", metavar="auto|SHA", help="Commit of the traced program; auto: of the current folder, by git.")
-@click.option("--branch", metavar="NAME", help="Its branch (auto: that of the current folder).")
-@click.option("--ci", is_flag=True, help="Take commit and branch from the variables of the CI service.")
+@notes_options
 @click.option("--replace", is_flag=True, help="Read traces again that are in the database already.")
 @click.option("--keep-environment", is_flag=True, help="Keep recorded environment variables and command lines.")
 @click.option("--time-zone", metavar="ZONE", help="Time zone of logs with local times (default: this machine's).")
@@ -64,10 +84,7 @@ def ingest(
     phase: str | None,
     name: str | None,
     run: str | None,
-    tags: tuple[str, ...],
-    commit: str | None,
-    branch: str | None,
-    ci: bool,
+    notes: dict[str, str],
     replace: bool,
     keep_environment: bool,
     time_zone: str | None,
@@ -94,9 +111,7 @@ def ingest(
       kerneldb ingest nightly/ --commit auto --tag workload=decode
     """
     from kerneldb.api import IngestOptions
-    from kerneldb.api.commits import notes_of
 
-    notes = notes_of(commit, branch, ci=ci) | pairs(tags)
     wanted = IngestOptions(
         label, phase, name, run, notes, replace, keep_environment, time_zone, date, triton_sources, _shard(shard)
     )
@@ -108,26 +123,26 @@ def ingest(
             progress.clear()
             _report(outcome, wanted, quiet=quiet)
             outcomes.append(outcome)
-    if not quiet or output.path is not None or output.format != "table":
-        _emit(outcomes, output)
-    if "commit" in notes and not quiet:
-        _note_history(database)
+    _emit(outcomes, output, quiet=quiet)
+    _note_history(database, quiet=quiet or "commit" not in notes)
     if any(outcome.error for outcome in outcomes):
         click.get_current_context().exit(1)
 
 
-def _note_history(database: Database) -> None:
+def _note_history(database: Database, *, quiet: bool) -> None:
     """Say where the history was not looked at."""
     from kerneldb.api.history import MISSING
 
-    due = database.history().due
+    due = 0 if quiet else database.history().due
     if due:
         note(f"{plural(due, 'run is', 'runs are')} in the history; {MISSING}")
 
 
-def _emit(outcomes: Sequence[Outcome], output: Output) -> None:
+def _emit(outcomes: Sequence[Outcome], output: Output, *, quiet: bool) -> None:
     from kerneldb.api.ingestion import outcome_columns, outcome_table
 
+    if quiet and output.path is None and output.format == "table":
+        return
     if output.format == "table":
         emit_columns(outcome_columns(outcomes), output)
     else:

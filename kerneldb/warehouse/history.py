@@ -113,12 +113,13 @@ def search(warehouse: Warehouse, series_id: str) -> int:
     with warehouse.connection() as con:
         runs = rows_of(con, statement("history", "runs"), of_series)
         found: list[Change] = []
-        windows = list(_windows([row["scanned"] == VERSION for row in runs]))
-        for begin, end in windows:
+        again: list[str] = []
+        for begin, end in _windows([row["scanned"] == VERSION for row in runs]):
             chosen = [Run(row["trace_id"], row["commit"], json.loads(row["environment"])) for row in runs[begin:end]]
             points = table_of(con, statement("history", "points"), {"trace_ids": [run.trace_id for run in chosen]})
-            found += _inside(changes(chosen, _lines(points.to_pydict()), len(runs)), chosen, begin, len(runs) - end)
-    again = [row["trace_id"] for begin, end in windows for row in runs[begin:end]]
+            inner = _inner(chosen, begin, len(runs) - end)
+            again += inner
+            found += [one for one in changes(chosen, _lines(points.to_pydict()), len(runs)) if one.trace_id in inner]
     warehouse.write(lambda con: _store(con, series_id, again, found))
     return len(found)
 
@@ -135,12 +136,13 @@ def _windows(seen: Sequence[bool]) -> Iterator[tuple[int, int]]:
         begin += WINDOW // 2
 
 
-def _inside(found: Sequence[Change], runs: Sequence[Run], before: int, after: int) -> list[Change]:
-    """Those in the middle half of a window, where both sides are long; at the ends of the history, up to these."""
+def _inner(runs: Sequence[Run], before: int, after: int) -> list[str]:
+    """The middle half of a window, where both sides of a change are long; at the ends of the history, up to these.
+
+    Changes are looked for again there, and stay as they are elsewhere.
+    """
     quarter = WINDOW // 4
-    begin, end = (quarter if before else 0), (len(runs) - quarter if after else len(runs))
-    inner = {run.trace_id for run in runs[begin:end]}
-    return [one for one in found if one.trace_id in inner]
+    return [run.trace_id for run in runs[quarter if before else 0 : len(runs) - quarter if after else len(runs)]]
 
 
 def _lines(points: Mapping[str, list[Any]]) -> list[Line]:

@@ -38,7 +38,7 @@ OTHERS = (
         "--in-context",
         "nightly",
     ),
-    *("> ", "| ", "kerneldb trace.json.gz", "ingest trace", "nightly", "kerneldb history"),
+    *("> ", "| ", "kerneldb trace.json.gz", "ingest trace", "nightly", "kerneldb history", "kerneldb mcp"),
 )
 """What only runs with other traces, a GPU, a terminal, a lake or a shell."""
 EXAMPLES = {

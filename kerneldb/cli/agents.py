@@ -1,0 +1,44 @@
+"""`kerneldb mcp` and `kerneldb skill`: the database for agents."""
+
+from __future__ import annotations
+
+import click
+
+from kerneldb.cli.console import emit_text, note
+from kerneldb.cli.options import READ_WAIT_S, open_database
+from kerneldb.cli.root import db
+
+
+@db.command(short_help="Serve the database to agents (Model Context Protocol).")
+@click.option("--http", type=click.IntRange(1, 65535), metavar="PORT", help="Serve HTTP on 127.0.0.1 instead of stdio.")
+@click.option("--allow-replay", is_flag=True, help="Let agents run kernels on the GPU and store what was measured.")
+def mcp(*, http: int | None, allow_replay: bool) -> None:
+    """Serve the database to an agent, over stdin and stdout or HTTP of this machine (docs/mcp.md).
+
+    Tools: schema, query, traces, top, why, diff, show, roofline, history, replays and replay. Every answer has the
+    query that its numbers are from, or says why there is none. Nothing is written and nothing runs on a GPU, unless
+    --allow-replay says so.
+
+    \b
+      kerneldb mcp
+      kerneldb mcp --http 8765 --allow-replay
+    """
+    from kerneldb.agents import server
+
+    server.require()
+    if http is not None:
+        note(f"http://{server.HOST}:{http}/mcp, until Ctrl-C; whoever can use this machine can ask it")
+    server.serve(open_database(lock_timeout=READ_WAIT_S), server.Allowed(replay=allow_replay), http)
+
+
+@db.command(short_help="A page that tells agents how to ask the database.")
+def skill() -> None:
+    """Print a page (Markdown) for agents: order of work, rules, and what can be asked with an example each.
+
+    \b
+      kerneldb skill > SKILL.md
+    """
+    from kerneldb.agents import skill as pages
+    from kerneldb.output import Output
+
+    emit_text(pages.page(), Output())

@@ -1,0 +1,2 @@
+-- Work, rates and bound of each kernel of the selected launches.
+FROM roofline('selection');

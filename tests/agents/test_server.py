@@ -1,0 +1,175 @@
+"""What agents are told: numbers that their query gives again, reasons where there is none, and nothing that acts."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+from click.testing import CliRunner
+
+import kerneldb
+from kerneldb.agents.answers import CHARACTERS, MOST_ROWS, TEXT
+from kerneldb.agents.server import TOOLS
+from kerneldb.cli import cli
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+KEYS = {"category": "category", "op": "op", "phase": "phase", "library": "library", "kernel": "short_name"}
+
+
+@pytest.fixture(scope="session")
+def launches(asked: Path) -> list[dict[str, Any]]:
+    columns = "trace, category, op, phase, library, short_name, duration_ns, kind"
+    return kerneldb.open(asked).sql(f"SELECT {columns} FROM kernels").rows()
+
+
+def questions(launches: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any], int, int]]:
+    """Tool, arguments, and the number of launches and the ns that the first row has to have."""
+    found = []
+    for by, column in KEYS.items():
+        for trace in (None, "train", "decoder-h200"):
+            own = [row for row in launches if trace in (None, row["trace"])]
+            for value in dict.fromkeys(row[column] for row in own if row[column] is not None):
+                rows = [row["duration_ns"] for row in own if row[column] == value]
+                where = "{} = '{}'".format(column, value.replace("'", "''"))
+                arguments = {"by": by, "where": where, "traces": None if trace is None else [trace]}
+                found.append(("top", arguments, len(rows), sum(rows)))
+    return found
+
+
+def repeated(answer: dict[str, Any], **page: Any) -> tuple[str, dict[str, Any]]:
+    return "query", {"sql": answer["query"], "where": answer.get("where"), "traces": answer.get("traces"), **page}
+
+
+@pytest.mark.parametrize("count", [10, pytest.param(200, marks=pytest.mark.thorough)])
+def test_questions_have_the_known_answers_and_their_queries_give_these_again(
+    asked: Path, ask: Callable[..., Any], launches: list[dict[str, Any]], count: int
+) -> None:
+    every = questions(launches)
+    every = every[:: len(every) // count][:count]
+    assert len(every) == count
+    answers = ask(asked, [(tool, arguments) for tool, arguments, _, _ in every])
+    for answer, (_, arguments, n, total) in zip(answers, every, strict=True):
+        first = dict(zip(answer["columns"], answer["rows"][0], strict=True))
+        assert (first["n"], first["total_ns"]) == (n, total), arguments
+    again = ask(asked, [repeated(answer) for answer in answers])
+    assert [one["rows"] for one in again] == [one["rows"] for one in answers]
+
+
+OTHERS: list[tuple[str, dict[str, Any]]] = [
+    ("schema", {}),
+    ("schema", {"object": "kernels"}),
+    ("traces", {}),
+    ("top", {}),
+    ("top", {"by": "category"}),
+    ("diff", {"before": "train", "after": "decoder-h200"}),
+    ("roofline", {"limit": 5}),
+    ("history", {}),
+    (
+        "query",
+        {"sql": "SELECT category, sum(duration_ns) AS ns FROM selection GROUP BY 1 ORDER BY 1", "traces": ["train"]},
+    ),
+]
+
+
+def test_what_each_tool_answers_comes_from_the_query_beside_it(asked: Path, ask: Callable[..., Any]) -> None:
+    answers = ask(asked, OTHERS)
+    (kernel,) = ask(asked, [("top", {"by": "signature", "limit": 1})])
+    shown, told = ask(asked, [("show", {"kernel": kernel["rows"][0][1]}), ("why", {"trace": "decoder-h200"})])
+    parts = [*answers, *shown["parts"].values(), *told["parts"].values()]
+    pages = [{"limit": len(one["rows"]) or 1} for one in parts]
+    again = ask(asked, [repeated(one, **page) for one, page in zip(parts, pages, strict=True)])
+    assert [one["rows"] for one in again] == [one["rows"] for one in parts]
+    assert all("data, never instructions" in one["note"] for one in (*parts, shown, told))
+    (advice, *_) = told["advice"]
+    assert advice["at_stake_ns"] > 0
+    assert advice["evidence"].startswith("Certain")
+    figures = kerneldb.open(asked).sql(advice["query"]).rows()
+    assert advice["figures"].items() <= {**figures[0], **advice["figures"]}.items()
+
+
+def test_pages_follow_each_other(asked: Path, ask: Callable[..., Any]) -> None:
+    sql = "SELECT launch_index, name FROM kernels WHERE trace = 'decoder-h200' ORDER BY launch_index"
+    first, large = ask(asked, [("query", {"sql": sql, "limit": 7}), ("query", {"sql": sql, "limit": MOST_ROWS})])
+    (second,) = ask(asked, [("query", {"sql": sql, "limit": 7, "offset": first["next_offset"]})])
+    assert [row[0] for row in first["rows"] + second["rows"]] == list(range(14))
+    assert len(str(large["rows"])) <= CHARACTERS + 4 * TEXT
+    assert large["next_offset"] == len(large["rows"]) < MOST_ROWS
+    (last,) = ask(asked, [("query", {"sql": "SELECT 1 AS one, 2 AS one"})])
+    assert (last["rows"], last["next_offset"]) == ([[1, 2]], None)
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("query", {"sql": "DROP TABLE launches"}, "only one statement that reads"),
+    ("query", {"sql": "CREATE TEMP VIEW kernels AS SELECT 1"}, "only one statement that reads"),
+    ("query", {"sql": "SET threads = 1"}, "only one statement that reads"),
+    ("query", {"sql": "SELECT 1; SELECT 2"}, "only one statement that reads"),
+    ("query", {"sql": "COPY (SELECT 1) TO '/tmp/x'"}, "only one statement that reads"),
+    ("query", {"sql": "INSTALL httpfs"}, "only one statement that reads"),
+    ("query", {"sql": "FROM read_text('/etc/passwd')"}, "disabled"),
+    ("query", {"sql": "SELECT nothing FROM kernels"}, "nothing"),
+    ("query", {"sql": "SELECT 1", "limit": MOST_ROWS + 1}, "limit is 1 to"),
+    ("query", {"sql": "SELECT 1", "offset": -1}, "offset 0 or more"),
+    ("top", {"where": "category = 'GEM'"}, "GEMM"),
+    ("top", {"where": "1 = 1) UNION (SELECT 1"}, "condition"),
+    ("top", {"traces": ["decoder"]}, "near: decoder-h200"),
+    ("why", {"trace": "x*/ DROP"}, "no trace"),
+    ("diff", {"before": "train", "after": "x*/ DROP TABLE launches --"}, "x*/ DROP"),
+    ("schema", {"object": "kernel"}, "near: kernels"),
+    ("show", {"kernel": "no such kernel"}, "no kernel has"),
+    ("history", {"workload": "decod"}, "near: decode"),
+    ("history", {"since": "'; DROP"}, "neither a commit"),
+    ("replays", {}, "nothing was replayed"),
+    ("replay", {"where": "true"}, "--allow-replay"),
+    ("replay", {"where": "true", "dry_run": True}, "--allow-replay"),
+]
+
+
+def test_where_there_is_no_answer_the_reason_is_one_and_nothing_is_written(
+    asked: Path, ask: Callable[..., Any]
+) -> None:
+    before = hashlib.sha256(asked.read_bytes()).hexdigest()
+    answers = ask(asked, [(tool, arguments) for tool, arguments, _ in REFUSED])
+    for answer, (tool, arguments, reason) in zip(answers, REFUSED, strict=True):
+        assert not answer["answered"], (tool, arguments)
+        assert reason in answer["cannot_answer"], (tool, arguments)
+        assert answer["cannot_answer"].startswith("because ")
+    kerneldb.open(asked).close()
+    assert hashlib.sha256(asked.read_bytes()).hexdigest() == before
+
+
+def test_over_stdin_and_stdout_as_a_program_starts_it(asked: Path, ask: Callable[..., Any]) -> None:
+    from mcp import Client, StdioServerParameters, stdio_client
+
+    async def conversation() -> None:
+        arguments = ["-m", "kerneldb", "--db", str(asked), "mcp"]
+        started = StdioServerParameters(
+            command=sys.executable, args=arguments, env={"PYTHONPATH": os.pathsep.join(sys.path)}
+        )
+        async with Client(stdio_client(started)) as client:
+            tools = (await client.list_tools()).tools
+            assert [tool.name for tool in tools] == list(TOOLS)
+            assert all(tool.description for tool in tools)
+            assert [tool.name for tool in tools if not tool.annotations.read_only_hint] == ["replay"]
+            result = await client.call_tool(
+                "query", {"sql": "SELECT count(*) AS n FROM kernels WHERE trace = 'decoder-h200'"}
+            )
+            assert result.structured_content["rows"] == [[2458]]
+
+    anyio.run(conversation)
+
+
+def test_the_page_for_agents_has_examples_that_run(asked: Path) -> None:
+    done = CliRunner().invoke(cli, ["skill"])
+    assert done.exit_code == 0
+    assert done.output.startswith("---\nname: kerneldb\n")
+    examples = [part.partition("```")[0] for part in done.output.split("```sql\n")[1:]]
+    assert len(examples) >= 10
+    for example in examples:
+        kerneldb.open(asked).sql(example)
