@@ -10,6 +10,7 @@ import asyncio
 import concurrent.futures
 import dataclasses
 import functools
+import os
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, ParamSpec, TypeVar
@@ -197,7 +198,8 @@ class Store:
                 try:
                     found = await attempt()
                 except WarehouseLockedError as error:
-                    self._become(Condition("locked", locked_sentence(self.path, error.pid)))
+                    if error.pid != os.getpid():  # what this process does itself, its screens say
+                        self._become(Condition("locked", locked_sentence(self.path, error.pid)))
                 except WarehouseMissingError:
                     gone = f"{self.path} is gone; what is shown was read before"
                     self._become(Condition("missing", gone if self._read_once else f"no file {self.path}"))

@@ -35,9 +35,11 @@ def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def warehouse(empty_file: Path, tmp_path: Path) -> Warehouse:
-    """A new warehouse."""
-    return Warehouse(shutil.copy(empty_file, tmp_path), lock_timeout=0.5)
+def warehouse(empty_file: Path, tmp_path: Path) -> Iterator[Warehouse]:
+    """A new warehouse. Traces that are added one after the other share an engine, as in one call of ingest."""
+    new = Warehouse(shutil.copy(empty_file, tmp_path), lock_timeout=0.5)
+    with new.batch():
+        yield new
 
 
 @pytest.fixture

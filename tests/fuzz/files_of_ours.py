@@ -87,7 +87,6 @@ def _changed(dice: random.Random, path: Path) -> None:
 def _run(folder: Path, *words: object) -> Problem:
     """Whether a command ends well, or in a message."""
     result = CliRunner().invoke(cli, ["--db", str(folder / "k.duckdb"), *map(str, words)])
-    session.release_all()
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         return "ends in a traceback", f"{words}: {mutations.traced(result.exception)}"
     if result.exit_code == 0:

@@ -23,7 +23,7 @@ from kerneldb import ingest
 from kerneldb.api import ingestion
 from kerneldb.api.ingestion import IngestOptions, Outcome
 from kerneldb.errors import TraceError
-from kerneldb.warehouse import commit, migrate
+from kerneldb.warehouse import commit, migrate, session
 from kerneldb.warehouse.engine import store_errors
 from kerneldb.warehouse.place import Place
 from tests.fuzz.corpus import FORMATS, Format, Sample
@@ -146,7 +146,10 @@ def attempt(room: Room, name: str, seed: int, case: int) -> Finding | None:
     finding = functools.partial(Finding, name, seed, case)
     folder = room.fresh()
     if name in OURS:
-        problem = OURS[name](random.Random(f"{seed}/{name}/{case}"), folder)
+        try:
+            problem = OURS[name](random.Random(f"{seed}/{name}/{case}"), folder)
+        finally:
+            session.release_all()
         return None if problem is None else finding(*problem)
     one = FORMATS[name]
     sample = damaged(name, seed, case)

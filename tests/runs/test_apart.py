@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,11 @@ MS = 1_000_000
 
 
 @pytest.fixture
-def warehouse(tmp_path: Path) -> Warehouse:
-    return Warehouse.create_or_open(tmp_path / "made.duckdb")
+def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
+    """Traces that are added one after the other share an engine, as in one call of ingest."""
+    made = Warehouse.create_or_open(tmp_path / "made.duckdb")
+    with made.batch():
+        yield made
 
 
 @pytest.fixture
