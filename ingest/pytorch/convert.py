@@ -30,7 +30,7 @@ from kerneldb.ingest.threads import mapped
 
 FLOWS: Final = ("s", "t", "f")
 RENUMBERED: Final = "launches whose device was numbered by the driver: given the number of HIP"
-SLICE_ROWS: Final = 1 << 17
+SLICE_ROWS: Final = 1 << 16
 
 
 @dataclasses.dataclass(slots=True)

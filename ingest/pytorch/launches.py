@@ -31,7 +31,7 @@ OPTIONAL: Final = {
     "warps per SM": pl.Float64,
     **dict.fromkeys(("collective", "mark"), pl.UInt32),
 }
-SLICE_ROWS: Final = 1 << 16
+SLICE_ROWS: Final = 1 << 15
 COPY_KIND: Final = re.compile(r"([HDP]to[HDP])|Copy(Host|Device)To(Host|Device)", re.IGNORECASE)
 LIMITER: Final = r'"limitingFactors":\s*"([^"]*)"'
 KEYS: Final = ("kind", "name", "grid", "block", "moved", "copy_kind", "signed_call")

@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from kerneldb.batch import Manifest
+from kerneldb.batch import MANY_ROWS, Manifest, Spool
 from kerneldb.errors import TraceExistsError, UsageError, WarehouseError
 from kerneldb.warehouse import Warehouse
 from kerneldb.warehouse.commit import TABLES
@@ -243,3 +243,12 @@ def test_killed_commit_leaves_the_earlier_contents(
     assert counts(Warehouse.open(filled.path)) == before
     assert filled.commit(large, replace=True)
     assert one(filled, "SELECT launches FROM traces WHERE name = 'one'") == {"launches": 130_000}
+
+
+def test_what_goes_wrong_beside_the_reader_is_raised(tmp_path: Path) -> None:
+    """Long frames are written by threads: their errors come with a later call, at the latest with the last one."""
+    spool = Spool(tmp_path / "spool")
+    (tmp_path / "spool").rmdir()
+    spool.write("samples", pl.DataFrame({"ts_ns": pl.int_range(MANY_ROWS, eager=True)}))
+    with pytest.raises(OSError):  # noqa: PT011 (the system's words)
+        spool.finish({"trace_id": "t", "name": "n"})
