@@ -97,7 +97,7 @@ def run(
             files.require_plan()
         else:
             files.put_aside()
-            plan.write(planned.plan, files.plan)
+            files.begin(planned.plan)
         keeper = _Keeper(warehouse, files, planned, listen)
         try:
             connected = None if ray is None else clustering.connected(ray or None)

@@ -68,9 +68,18 @@ class Files:
         if not self.plan.exists():
             raise UsageError(f"{self.plan}: no replay to resume; start one without --resume")
 
+    def begin(self, planned: Plan) -> None:
+        """Write the plan, whole or not at all: one that is there can be gone on with."""
+        plan.write(planned, self._making)
+        self._making.replace(self.plan)
+
+    @property
+    def _making(self) -> Path:
+        return self.plan.with_name(f"{self.plan.name}.new")
+
     def remove(self) -> None:
         """Remove all, where they are."""
-        for path in (self.plan, self.journal, *self.journals(), *self.counters()):
+        for path in (self.plan, self._making, self.journal, *self.journals(), *self.counters()):
             path.unlink(missing_ok=True)
 
     def put_aside(self) -> None:

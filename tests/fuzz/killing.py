@@ -116,7 +116,7 @@ class Trial:
         is_done = self._same(now, self.after)
         if command.once and not (is_done or self._same(now, self.before) or _is_empty(now)):
             return f"neither before nor after: {_differing(now, self.after)}"
-        if "--remove" in command.words and is_done:
+        if is_done and ("--remove" in command.words or command.resumes):
             return None
         if problem := self._again():
             return problem
