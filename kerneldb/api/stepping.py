@@ -244,9 +244,9 @@ class _Reader:
     def _inferred(self) -> Memory:
         """The same without an Execution Trace. Raises UsageError where there is no PyTorch, or no dims are recorded."""
         try:
-            from kerneldb.replay.steps.flow import Recorded as Operator
             from kerneldb.replay.steps.flow import inferred
             from kerneldb.replay.steps.outlines import outline
+            from kerneldb.replay.steps.tensors import Recorded as Operator
         except ImportError as error:
             raise UsageError(f"{self._row['trace']}: {NO_TENSORS}") from error
         trace = self._row["trace_id"]

@@ -36,7 +36,7 @@ PAIRED: Final = {"sin": "cos"}
 PROJECTIONS: Final = frozenset({"linear", "addmm", "mm", "matmul"})
 IN_ORDER: Final = frozenset({"mul", "unsqueeze", "view", "transpose"})
 """Operators that take several tensors, made one after the other, in their order: queries, keys and values."""
-PROJECTED: Final = PROJECTIONS | {"_unsafe_view"}
+PROJECTED: Final = PROJECTIONS | {"view", "_unsafe_view"}
 PARTS: Final = frozenset({"slice", "split", "chunk", "narrow"})
 KEPT: Final = frozenset({
     "add", "add_", "embedding", "native_layer_norm", "layer_norm", "dropout", "native_dropout", "batch_norm", "relu",

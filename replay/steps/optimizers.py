@@ -67,7 +67,7 @@ class Optimizer:
         named = [NAMED.get(frame.named(argument), "") for argument in groups]
         roles = named if fused else self._roles(frame, short, arguments)
         found: list[Value] = []
-        for role, some in itertools.zip_longest(roles[: len(groups)], groups.values(), fillvalue=""):
+        for role, some in zip(itertools.chain(roles, itertools.repeat("")), groups.values(), strict=False):
             found += self._values(role, some, [one for one in owners if one is not None])
         self._owners, self._did, self._running = [one for one in owners if one is not None], (short, roles[0]), frame
         return found
