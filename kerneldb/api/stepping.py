@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from kerneldb.warehouse import Warehouse
 
 NO_TENSORS: Final = (
-    "recorded without an Execution Trace, which says what its operators share; record it again with: kerneldb record"
+    "recorded without an Execution Trace, which says what its operators share; record it again with: kerneldb record, "
+    "or have it inferred from dims where PyTorch is installed: pip install 'kerneldb[replay]'"
 )
 TOLERANCE: Final = 0.15
 TOLERANCE_NS: Final = 1000
@@ -139,7 +140,9 @@ class _Reader:
             raise UsageError(f"no launch of iteration {row['label']} of {row['trace']} is selected")
         window = rows(con, "step_window", {**self._range(row), "label": row["label"]})[0]
         self._window = {"trace_id": row["trace_id"], **window}
-        self._ops = [op_of(one) for one in rows(con, "step_ops", self._window)]
+        read = rows(con, "step_ops", self._window)
+        self._ops = [op_of(one) for one in read]
+        self._forward = {one["op_id"]: one["forward_op_id"] for one in read}
         self._parents = {op.op_id: op.parent for op in self._ops}
         self._names = {op.op_id: op.name for op in self._ops}
         self._source, self.calls = self, self._grouped()
@@ -244,13 +247,35 @@ class _Reader:
 
     def _memory(self) -> tuple[Memory, Any]:
         """The allocations of the iteration, and how they are known."""
-        if any(op.inputs or op.outputs for op in self._ops):
-            found = memories.traced(self._ops)
-            asked = {"trace_id": self._row["trace_id"], "from_ns": self._window["from_ns"], "host": False}
-            moments = [filled(memories.Moment, one) for one in rows(self._con, "step_memory", asked)]
-            events = memories.settle(found, moments)
-            return found, "execution trace and memory events" if events else "execution trace"
-        raise UsageError(f"{self._row['trace']}: {NO_TENSORS}")
+        traced = any(op.inputs or op.outputs for op in self._ops)
+        found = memories.traced(self._ops) if traced else self._inferred()
+        asked = {"trace_id": self._row["trace_id"], "from_ns": self._window["from_ns"], "host": False}
+        moments = [filled(memories.Moment, one) for one in rows(self._con, "step_memory", asked)]
+        events = memories.settle(found, moments)
+        if not traced:
+            return found, "inferred from dims"
+        return found, "execution trace and memory events" if events else "execution trace"
+
+    def _inferred(self) -> Memory:
+        """The same without an Execution Trace. Raises UsageError where there is no PyTorch, or no dims are recorded."""
+        try:
+            from kerneldb.replay.steps.flow import inferred
+            from kerneldb.replay.steps.outlines import outline
+            from kerneldb.replay.steps.tensors import Recorded as Operator
+        except ImportError as error:
+            raise UsageError(f"{self._row['trace']}: {NO_TENSORS}") from error
+        trace = self._row["trace_id"]
+        calls = [self._recorded.call(trace, op.op_id) for op in self._ops]
+        if not any(one.input_dims for one in calls):
+            raise UsageError(f"{self._row['trace']}: {NO_TENSORS}")
+        pairs = zip(self._ops, calls, strict=True)
+        return inferred(
+            [
+                Operator(op.op_id, op.parent, op.start_ns, op.end_ns, call, self._forward[op.op_id])
+                for op, call in pairs
+            ],
+            outline,
+        )
 
 
 def _can_be_called(name: str) -> bool:

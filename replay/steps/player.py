@@ -32,6 +32,7 @@ PLAIN: Final = Fill("normal", 0.0, 1.0)
 WEIGHT: Final = Fill("normal", 0.0, 0.02)
 GAIN: Final = Fill("normal", 1.0, 0.02)
 OPTIONS: Final = 12
+INFERRED: Final = "inferred from dims"
 
 
 class Clock:
@@ -156,17 +157,19 @@ class Player:
             self.filled[call.item] = first_line(error) if not isinstance(error, LookupError) else "no call fits"
             return Prepared()
         made = Prepared(resolved, settings)
-        if call.item in self._standing:
+        if call.item in self._standing or self.step.method == INFERRED:
             self._own(call, made)
         return made
 
     def _own(self, call: StepCall, how: Prepared) -> None:
-        """Give a call that stands for another one tensors of its own where those of the step have other dims."""
+        """Give a call tensors of its own where those of the step have other dims, or are not in host memory."""
         assert how.resolved is not None  # noqa: S101 (the caller has made it)
         for index, (value, slots) in enumerate(zip(how.resolved.values, call.inputs, strict=False)):
-            known = len(slots) == 1 and slots[0] != UNKNOWN and isinstance(value, TensorSpec)
-            if known and tuple(value.dims) != self.step.tensors[slots[0]].dims:
-                self._tensor(how, (index, 0), value, UNKNOWN)
+            if len(slots) == 1 and slots[0] != UNKNOWN and isinstance(value, TensorSpec):
+                tensor = self.step.tensors[slots[0]]
+                host = self.step.storages[tensor.storage].host
+                if tuple(value.dims) != tensor.dims or bool(value.place) != host:
+                    self._tensor(how, (index, 0), value, UNKNOWN)
 
     def _apart(self, item: Item) -> Call:
         """The first call of a route, with its own inputs. Raises what routes raise."""

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import orjson
-import polars as pl
 import pytest
 
 from kerneldb import codec
 from kerneldb.errors import KerneldbError
-from kerneldb.ingest.bundle import execution
-from kerneldb.ingest.output import Report
 from kerneldb.replay.steps import memory
 from kerneldb.replay.steps.memory import Moment, Op, View
 from kerneldb.replay.steps.plan import Builder, Unit, owners
 from kerneldb.replay.wire import plan as plans
 from kerneldb.replay.wire.plan import Plan
 from kerneldb.replay.wire.steps import Step, StepCall, Storage, Tensor
-from tests.replay import families
-from tests.replay.recording import nested
+from tests.replay import flows
+from tests.replay.flows import Watched
 
 
 def view(storage: int, *dims: int) -> View:
@@ -133,114 +127,17 @@ def test_a_damaged_step_is_refused_with_its_place(change: dict[str, Any], place:
 
 FAMILIES = ("llama", "resnet")
 """A decoder, and a CNN with running statistics and momentum: each with its backward pass and optimizer."""
-WATCH = "watched "
-
-
-class Watcher:
-    """Numbers the storages of tensors: a storage keeps its number as long as it lives."""
-
-    def __init__(self) -> None:
-        self.calls: dict[int, tuple[str, list[int], list[int]]] = {}
-        self._storages = 0
-
-    def number(self, tensor: Any) -> int:
-        storage = tensor.untyped_storage()
-        if not hasattr(storage, "watched"):
-            storage.watched = self._storages
-            self._storages += 1
-        return int(storage.watched)
-
-
-def watching(watcher: Watcher) -> Any:
-    """A mode in which every operator below autograd is marked in the trace, with what it really took and returned."""
-    import torch
-    from torch.autograd.profiler import record_function
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_leaves
-
-    def numbers(value: Any) -> list[int]:
-        return [watcher.number(one) for one in tree_leaves(value) if isinstance(one, torch.Tensor)]
-
-    class Mode(TorchDispatchMode):
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            number, took = len(watcher.calls), numbers((args, kwargs))
-            with record_function(f"{WATCH}{number}"):
-                result = func(*args, **(kwargs or {}))
-            watcher.calls[number] = func._schema.name, took, numbers(result)
-            return result
-
-    return Mode()
-
-
-@dataclasses.dataclass
-class Recorded:
-    """A training step: the operators of its trace with its Execution Trace, and the truth by operator."""
-
-    ops: list[Op]
-    calls: dict[int, Any]
-    truth: dict[int, tuple[list[int], list[int]]]
 
 
 @pytest.fixture(scope="session")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Watched]:
     pytest.importorskip("transformers")
     folder = tmp_path_factory.mktemp("steps")
-    return {name: record(name, folder) for name in FAMILIES}
-
-
-def record(name: str, folder: Path) -> Recorded:
-    import torch
-    from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile
-
-    family = next(one for one in families.FAMILIES if one.name == name)
-    torch.set_num_threads(1)
-    model, stepper = families.build(family)
-    families.step(model, stepper, family.inputs(), family.optimizer)
-    inputs, watcher = family.inputs(), Watcher()
-    observer = ExecutionTraceObserver().register_callback(str(folder / f"{name}-et.json"))
-    cpu = [ProfilerActivity.CPU]
-    with profile(activities=cpu, record_shapes=True, execution_trace_observer=observer) as profiler, watching(watcher):
-        families.step(model, stepper, inputs, family.optimizer)
-    profiler.export_chrome_trace(str(folder / f"{name}.json"))
-    observer.unregister_callback()
-    raw = orjson.loads((folder / f"{name}.json").read_bytes())["traceEvents"]
-    listed = sorted((one for one in raw if one.get("cat") == "cpu_op"), key=lambda one: one["ts"])
-    marks = [one for one in raw if one.get("cat") == "user_annotation" and one["name"].startswith(WATCH)]
-    events = nested(listed)
-    numbers = {"op_id": range(len(events)), "record_function_id": [one.record_id for one in events]}
-    rows = pl.DataFrame(numbers, {"op_id": pl.Int64, "record_function_id": pl.Int64}).drop_nulls()
-    found = execution.op_tensors(folder / f"{name}-et.json", rows, Report())
-    texts = {row["op_id"]: row for row in found.to_dicts()}
-    ops = [operator(*one, texts) for one in zip(listed, enumerate(events), strict=True)]
-    return Recorded(
-        ops, {number: event.call for number, event in enumerate(events)}, dict(marked(listed, marks, watcher))
-    )
-
-
-def operator(one: dict[str, Any], numbered: tuple[int, Any], texts: dict[int, dict[str, str]]) -> Op:
-    number, event = numbered
-    text = texts.get(number, {"inputs": "", "outputs": ""})
-    outputs = tuple(entry for some in memory.views(text["outputs"]) for entry in some if entry is not None)
-    start, end = int(one["ts"] * 1000), int((one["ts"] + one["dur"]) * 1000)
-    return Op(number, event.parent, start, max(end, start + 1), event.call.op, memory.views(text["inputs"]), outputs)
-
-
-def marked(
-    listed: list[dict[str, Any]], marks: list[dict[str, Any]], watcher: Watcher
-) -> Iterator[tuple[int, tuple[list[int], list[int]]]]:
-    """For the first operator inside each mark, what the mode saw of it."""
-    starts = [one["ts"] for one in listed]
-    for mark in marks:
-        name, took, gave = watcher.calls[int(mark["name"].removeprefix(WATCH))]
-        place = bisect.bisect_left(starts, mark["ts"])
-        inside = range(place, bisect.bisect_left(starts, mark["ts"] + mark["dur"]))
-        first = next((at for at in inside if listed[at]["name"] == name and listed[at]["tid"] == mark["tid"]), None)
-        if first is not None:
-            yield first, (took, gave)
+    return {name: flows.record(name, folder) for name in FAMILIES}
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_allocations_of_an_execution_trace_are_those_of_the_program(recorded: dict[str, Recorded], name: str) -> None:
+def test_allocations_of_an_execution_trace_are_those_of_the_program(recorded: dict[str, Watched], name: str) -> None:
     one = recorded[name]
     found = memory.traced(one.ops)
     together: list[dict[int, set[int]]] = [{}, {}]
@@ -256,3 +153,9 @@ def test_allocations_of_an_execution_trace_are_those_of_the_program(recorded: di
                 together[1].setdefault(theirs, set()).add(ours)
     assert compared >= 0.93 * len(one.truth) > 150
     assert not [some for direction in together for some in direction.values() if len(some) != 1]
+
+
+def test_data_flow_is_inferred_where_no_execution_trace_says_it(recorded: dict[str, Watched]) -> None:
+    score = flows.compare(recorded["llama"])
+    assert score.operators > 500
+    assert score.right >= 0.83 * score.bytes
