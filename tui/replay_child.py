@@ -93,7 +93,7 @@ class _EventWriter:
             self._sink.flush()
         except BrokenPipeError:
             # Nobody listens any more. A run that goes on ends here, to be resumed; one that ends anyway is committed.
-            if event["event"] in {"progress", "energy"}:
+            if event["event"] in {"progress", "energy", "counters"}:
                 raise KeyboardInterrupt from None
 
 

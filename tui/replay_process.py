@@ -59,8 +59,8 @@ class Progress:
             self.stage = "starting"
             self.total = int(event.get("calls", event.get("items", self.total)))
             self.run_id = event.get("run", self.run_id)
-        elif kind in {"progress", "energy"}:
-            self._advance(event, "timing" if kind == "progress" else "energy")
+        elif kind in {"progress", "energy", "counters"}:
+            self._advance(event, "timing" if kind == "progress" else kind)
         elif kind == "worker":
             self.deaths.append(str(event.get("reason")))
         elif kind == "done":

@@ -10,7 +10,7 @@ from kerneldb.errors import UsageError
 from kerneldb.output.units import duration
 from kerneldb.report import charts, contents
 from kerneldb.report.asking import asking, literal
-from kerneldb.report.counters import RULE, check_rule
+from kerneldb.report.counters import KINDS, RULE, check_rule
 from kerneldb.report.gather import ALL_SHORT, made, named
 from kerneldb.report.model import Chart, Column, Plan, Report, Section, Table
 
@@ -79,7 +79,7 @@ def comparison(
     check_rule(database, rule)
     sides = [named(database, name) for name in (before, after)]
     sections: list[Section] = []
-    if all(any(row["kind"] != "profiled" for row in rows) for rows in sides):
+    if all(any(row["kind"] not in KINDS for row in rows) for rows in sides):
         sections += _times(database, before, after, threshold)
     with asking(database) as ask:
         names = ask.about(before=before, after=after, rule=rule or RULE)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from kerneldb.report.asking import Asking
 
 RULE: Final = "ncu"
+KINDS: Final = frozenset({"profiled", "replay"})
+"""Kinds of traces that hold counters, and no times of a program."""
 
 HITS: Final = (
     "the counters of a hit rate were read in several runs of the kernel, which need not hit alike; kept as collected."
@@ -117,7 +119,8 @@ def check_rule(database: Database, rule: str | None) -> None:
 def sections(ask: Asking, traces: Sequence[str], rule: str | None) -> list[Section]:
     """Classes, histograms and rooflines of the counters of `traces`; nothing where there are none.
 
-    To a trace with times come the counters of its run that were collected on the same model of GPU. Each model has
+    To a trace with times come the counters of its run, and of replays of its kernels, that were collected on the same
+    model of GPU. Each model has
     sections of its own: peaks, classes and means of several are not of one kind.
     """
     grouped: dict[str, list[str]] = {}

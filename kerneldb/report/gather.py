@@ -34,7 +34,7 @@ def single(database: Database, names: Sequence[str], rule: str | None = None, mo
     meant = [row for name in names for row in named(database, name)]
     instead = {trace: other for trace, _, other in database.repeated_by([row["trace"] for row in meant])}
     known = {row["trace"]: row for row in meant}
-    for trace in [row["trace"] for row in meant if row["trace"] in instead and row["kind"] != "profiled"]:
+    for trace in [row["trace"] for row in meant if row["trace"] in instead and row["kind"] not in counters.KINDS]:
         del known[trace]
         known |= {row["trace"]: row for row in named(database, instead[trace])}
     found = list(known.values())
@@ -45,7 +45,7 @@ def single(database: Database, names: Sequence[str], rule: str | None = None, mo
 
 def _sections(ask: Asking, found: Sequence[dict[str, Any]], rule: str | None, most_events: int) -> list[Section]:
     """Those of each trace with times, those of the counters of all, and the appendices."""
-    timed = [ask.about(trace=row["trace"]) for row in found if row["kind"] != "profiled"]
+    timed = [ask.about(trace=row["trace"]) for row in found if row["kind"] not in counters.KINDS]
     sections: list[Section] = []
     for one in timed:
         prefix = f"{one.params['trace']}: " if len(timed) > 1 else ""

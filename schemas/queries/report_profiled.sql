@@ -1,5 +1,5 @@
 -- Traces with counters and the GPU of each: those named, and of the runs of named traces with times those that were counted on the same
--- model of GPU, as far as both are known. Of several prints of one report, the best one.
+-- model of GPU, as far as both are known; so are counters of replayed calls of their kernels. Of several prints of one report, the best one.
 WITH described AS (
     SELECT DISTINCT
         t.name AS trace,
@@ -24,7 +24,7 @@ chosen AS (
     SELECT p.*
     FROM described AS p
     WHERE
-        p.kind = 'profiled'
+        p.kind IN ('profiled', 'replay')
         AND (
             p.is_named
             OR EXISTS (
@@ -32,8 +32,19 @@ chosen AS (
                 FROM described AS t
                 WHERE
                     t.is_named
-                    AND t.kind <> 'profiled'
-                    AND t.run = p.run
+                    AND t.kind NOT IN ('profiled', 'replay')
+                    AND (
+                        t.run = p.run
+                        OR (
+                            p.kind = 'replay'
+                            AND EXISTS (
+                                SELECT 1
+                                FROM launches AS l
+                                SEMI JOIN rollups AS r ON l.signature_id = r.signature_id AND r.trace_id = t.trace_id
+                                WHERE l.trace_id = p.trace_id
+                            )
+                        )
+                    )
                     AND coalesce(t.arch = p.arch, true)
                     AND coalesce(t.device_name = p.device_name, true)
             )

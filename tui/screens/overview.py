@@ -335,7 +335,7 @@ def _lane(row: Row, *, several: bool) -> Row:
 def _note(row: Row, chosen: tuple[str, ...]) -> str:
     if row["trace"] in chosen:
         return "◂ selected"
-    if row["kind"] == "profiled":
+    if row["kind"] in {"profiled", "replay"}:
         return "counters"
     if not row["is_primary"]:
         return "not primary"
