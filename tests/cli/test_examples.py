@@ -18,6 +18,7 @@ from tests.conftest import made_once
 OTHERS = (
     *("ducklake:", "monday", "counters-v1", "hip8192", "ranks/", "bloom-560m", "nsys-run", "llama-", "triton_poi"),
     *("same-code", "reconciliation", "reconcile", "kerneldb tui", "kerneldb record", "--until-time", "--in-context"),
+    *("train-script", "FROM improvements"),
     *("> ", "| ", "kerneldb trace.json.gz", "ingest trace"),
 )
 """What only runs with other traces, a GPU, a terminal, a lake or a shell."""
