@@ -36,6 +36,7 @@ WITHOUT = {
         "ncu",
         "db",
         "db lake",
+        "improve",
         "db lake push",
         "db lake pull",
         "db lake compact",
