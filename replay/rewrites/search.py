@@ -99,11 +99,12 @@ def _apart(proposals: Sequence[Proposal]) -> list[Proposal]:
 class Search:
     """The loop over the candidates of one step. `send` gets each result as it comes."""
 
-    def __init__(self, flow: Flow, bench: Bench, send: Callable[[Improvement], object], until: float) -> None:
+    def __init__(self, flow: Flow, bench: Bench, send: Callable[[Improvement], object], seconds: float) -> None:
         self._flow = flow
         self._bench = bench
         self._send = send
-        self._until = until
+        self._seconds = seconds
+        self._until = float("inf")
         self._number = 0
         self.tried: list[Candidate] = []
 
@@ -111,6 +112,7 @@ class Search:
         """Try them all, then those that pay together."""
         wanted = [one for one in rewrites if not one.precision or "precision" in allowed]
         found = list(candidates(self._flow, wanted, self._absent))
+        self._until = time.monotonic() + self._seconds
         for one in found:
             self._try(one)
             self.tried.append(one)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -77,14 +76,13 @@ def _improve(step: Step, planned: Plan, asked: Asked, send: Callable[[Improvemen
     options = Options(device=asked.device, energy=asked.device != "cpu")
     ready = StepRun(step, {item.id: item for item in planned.items}, options, lambda _: None)
     player = ready.ready()
-    until = time.monotonic() + asked.seconds
 
     def meter(first: Callable[[], object], second: Callable[[], object]) -> tuple[Times | None, str | None]:
         return energies(ready.whole(first), ready.whole(second))
 
     trial_s = min(TRIAL_SECONDS[options.on_cpu], asked.seconds / 40)
     flow = Flow(player, frames_of(planned.sources.get(FRAMES + step.id)))
-    Search(flow, Bench(player, options.on_cpu, trial_s, meter), send, until).run(
+    Search(flow, Bench(player, options.on_cpu, trial_s, meter), send, asked.seconds).run(
         rewrites.known(), frozenset(asked.allow)
     )
 

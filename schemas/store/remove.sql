@@ -17,6 +17,7 @@ DELETE FROM call_sums WHERE trace_id = $trace_id;
 DELETE FROM memory_events WHERE trace_id = $trace_id;
 DELETE FROM ranges WHERE trace_id = $trace_id;
 DELETE FROM api_calls WHERE trace_id = $trace_id;
+DELETE FROM improvements WHERE trace_id = $trace_id;
 DELETE FROM op_tensors WHERE trace_id = $trace_id;
 DELETE FROM ops WHERE trace_id = $trace_id;
 DELETE FROM timeline_bins WHERE trace_id = $trace_id;

@@ -16,29 +16,10 @@ from kerneldb.cli.root import tree
 from tests.conftest import made_once
 
 OTHERS = (
-    *(
-        "ducklake:",
-        "monday",
-        "counters-v1",
-        "hip8192",
-        "ranks/",
-        "nightly/",
-        "bloom-560m",
-        "nsys-run",
-        "llama-",
-        "triton_poi",
-    ),
-    *(
-        "same-code",
-        "reconciliation",
-        "reconcile",
-        "kerneldb tui",
-        "kerneldb record",
-        "--until-time",
-        "--in-context",
-        "nightly",
-    ),
-    *("> ", "| ", "kerneldb trace.json.gz", "ingest trace", "nightly", "kerneldb history", "kerneldb mcp"),
+    *("ducklake:", "monday", "counters-v1", "hip8192", "ranks/", "nightly", "bloom-560m", "nsys-run", "llama-"),
+    *("same-code", "reconciliation", "reconcile", "kerneldb tui", "kerneldb record", "--until-time", "--in-context"),
+    *("train-script", "FROM improvements", "triton_poi", "kerneldb history", "kerneldb mcp"),
+    *("> ", "| ", "kerneldb trace.json.gz", "ingest trace", "kerneldb serve"),
 )
 """What only runs with other traces, a GPU, a terminal, a lake or a shell."""
 EXAMPLES = {
@@ -55,6 +36,7 @@ WITHOUT = {
         "ncu",
         "db",
         "db lake",
+        "improve",
         "db lake push",
         "db lake pull",
         "db lake compact",
