@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import socket
+import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -47,7 +50,7 @@ def repeated(answer: dict[str, Any], **page: Any) -> tuple[str, dict[str, Any]]:
     return "query", {"sql": answer["query"], "where": answer.get("where"), "traces": answer.get("traces"), **page}
 
 
-@pytest.mark.parametrize("count", [10, pytest.param(200, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("count", [4, pytest.param(200, marks=pytest.mark.thorough)])
 def test_questions_have_the_known_answers_and_their_queries_give_these_again(
     asked: Path, ask: Callable[..., Any], launches: list[dict[str, Any]], count: int
 ) -> None:
@@ -163,6 +166,36 @@ def test_over_stdin_and_stdout_as_a_program_starts_it(asked: Path, ask: Callable
             assert result.structured_content["rows"] == [[2458]]
 
     anyio.run(conversation)
+
+
+def test_over_http_of_this_machine_only(asked: Path, ask: Callable[..., Any]) -> None:
+    import httpx2 as httpx
+    from mcp import Client
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "kerneldb", "--db", str(asked), "mcp", "--http", str(port)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+
+    async def conversation() -> Any:
+        async with Client(f"http://127.0.0.1:{port}/mcp") as client:
+            return (await client.call_tool("query", {"sql": "SELECT 6 * 7 AS n"})).structured_content
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as started:
+        try:
+            while started.poll() is None and not listens(port):
+                time.sleep(0.05)
+            assert anyio.run(conversation)["rows"] == [[42]]
+            other = httpx.post(f"http://127.0.0.1:{port}/mcp", json={}, headers={"Host": "evil.example"})
+            assert other.status_code == 421  # a page in a browser that names this machine by a name of its own
+        finally:
+            started.terminate()
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_the_page_for_agents_has_examples_that_run(asked: Path) -> None:
