@@ -171,4 +171,3 @@ class Spool:
         temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
         temporary.replace(self.folder / MANIFEST_NAME)
         return Manifest.load(self.folder)
-

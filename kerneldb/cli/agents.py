@@ -6,10 +6,10 @@ import click
 
 from kerneldb.cli.console import emit_text, note
 from kerneldb.cli.options import READ_WAIT_S, open_database
-from kerneldb.cli.root import db
+from kerneldb.cli.root import cli
 
 
-@db.command(short_help="Serve the database to agents (Model Context Protocol).")
+@cli.command(short_help="Serve the database to agents (Model Context Protocol).")
 @click.option("--http", type=click.IntRange(1, 65535), metavar="PORT", help="Serve HTTP on 127.0.0.1 instead of stdio.")
 @click.option("--allow-replay", is_flag=True, help="Let agents run kernels on the GPU and store what was measured.")
 def mcp(*, http: int | None, allow_replay: bool) -> None:
@@ -31,7 +31,7 @@ def mcp(*, http: int | None, allow_replay: bool) -> None:
     server.serve(open_database(lock_timeout=READ_WAIT_S), server.Allowed(replay=allow_replay), http)
 
 
-@db.command(short_help="A page that tells agents how to ask the database.")
+@cli.command(short_help="A page that tells agents how to ask the database.")
 def skill() -> None:
     """Print a page (Markdown) for agents: order of work, rules, and what can be asked with an example each.
 

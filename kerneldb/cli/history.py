@@ -10,7 +10,7 @@ import click
 from kerneldb.cli.console import emit_rows, emit_text, note, plural
 from kerneldb.cli.diff import Percent
 from kerneldb.cli.options import limit_option, lock_timeout_option, open_database, output_options
-from kerneldb.cli.root import analyze
+from kerneldb.cli.root import cli
 
 if TYPE_CHECKING:
     from kerneldb.api import Database, Result
@@ -25,7 +25,7 @@ SHOWN: Final = (
 DIGITS: Final = 9
 
 
-@analyze.command(short_help="What changed for good over the commits of a program, and why.")
+@cli.command(short_help="What changed for good over the commits of a program, and why.")
 @click.option("--workload", metavar="NAME", help="Only runs of this workload (their tag, label or name).")
 @click.option("--branch", metavar="NAME", help="Only runs of commits of this branch.")
 @click.option("--subject", metavar="NAME", help="Only kernel, operator, module, budget, total, energy or measured.")

@@ -28,16 +28,16 @@ HELP_OPTIONS: Final = ["-h", "--help"]
 TASKS: Final = {
     "LOAD": ("ingest", "record", "doctor", "traces"),
     "ASK": ("query", "top", "show", "tui", "serve"),
-    "EXPLAIN": ("why", "diff", "analyze", "ncu", "report"),
+    "EXPLAIN": ("why", "diff", "history", "analyze", "ncu", "report"),
     "REPLAY": ("replay", "improve"),
-    "SHARE": ("export",),
+    "SHARE": ("export", "mcp", "skill"),
     "MAINTAIN": ("db",),
 }
 """The headings of `kerneldb --help` with the commands and groups below each."""
 
 
-MOVED: Final = {"lake": "db", "history": "analyze", "mcp": "db", "skill": "db"}
-"""Commands that may be called at the top, too, and the group that has them."""
+MOVED: Final = {"lake": "db"}
+"""Commands that stood at the top, and the group that has them."""
 
 
 @dataclasses.dataclass
