@@ -57,6 +57,7 @@ ASKED = {
         "analyze",
         "roofline",
     ),
+    "work_errors": ("analyze", "work-errors"),
 }
 
 
