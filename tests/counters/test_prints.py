@@ -94,6 +94,7 @@ def test_captures_with_equal_process_ids_and_other_times_both_count(warehouse: W
 def test_launches_are_counted_and_not_their_rows(warehouse: Warehouse, capture: Captures) -> None:
     warehouse.commit(capture("running", (Launch(GEMM, 700),)))
     warehouse.commit(capture("ncu", (Launch(GEMM, counters=FULL), Launch(GEMM, counters=FULL)), source="ncu"))
+    warehouse.release()
     with duckdb.connect(str(warehouse.path)) as con:
         con.execute("INSERT INTO metrics BY NAME SELECT * FROM metrics")
     rows = warehouse.query("SELECT DISTINCT launches FROM signature_counters").to_pylist()

@@ -167,7 +167,7 @@ def test_a_report_is_a_page_without_markup_of_names(hostile: Path, names: list[s
     path = tmp_path / "report.html"
     assert run(hostile, "report", names[0], "-o", str(path)).exit_code == 0
     page = Page(path.read_text(encoding="utf-8"))
-    assert page.elements.count("script") == 2
+    assert page.elements.count("script") == 3
     assert {"img", "svg", "b"}.isdisjoint(page.elements)
     assert page.running == []
     assert is_harmless(page.text)
@@ -195,4 +195,4 @@ def test_the_page_of_a_plot_has_no_markup_of_names(tmp_path: Path) -> None:
     charts.save("phases", markup, tmp_path / "plot.html")
     page = Page((tmp_path / "plot.html").read_text(encoding="utf-8"))
     assert set(page.elements) <= {"html", "head", "meta", "title", "style", "script", "body", "div"}
-    assert page.elements.count("script") == 2
+    assert page.elements.count("script") == 3
