@@ -195,4 +195,4 @@ def test_the_page_of_a_plot_has_no_markup_of_names(tmp_path: Path) -> None:
     charts.save("phases", markup, tmp_path / "plot.html")
     page = Page((tmp_path / "plot.html").read_text(encoding="utf-8"))
     assert set(page.elements) <= {"html", "head", "meta", "title", "style", "script", "body", "div"}
-    assert page.elements.count("script") == 3
+    assert page.elements.count("script") == 2
