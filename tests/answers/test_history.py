@@ -10,6 +10,7 @@ from click.testing import CliRunner
 import kerneldb
 from kerneldb.cli import cli
 from kerneldb.errors import GateError, UsageError
+from kerneldb.schemas import loader
 from kerneldb.warehouse import Warehouse, history
 from tests.conftest import made_once
 
@@ -116,6 +117,12 @@ def test_each_change_has_its_cause_and_commits(stored: Path, kernels: dict[str, 
     assert int(change["first_commit"][:8], 16) <= CHANGED < int(change["last_commit"][:8], 16)
     assert change["culprit"] in names[:2]
     assert change["low_pct"] < 3 < change["high_pct"]
+
+
+def test_the_example_of_the_view_has_an_answer(stored: Path) -> None:
+    example = loader.headers()["kernel_history"].example
+    assert example is not None
+    assert kerneldb.open(stored).sql(example).rows()
 
 
 def test_the_gate_passes_over_the_machine_and_what_was_taken_back(stored: Path, kernels: dict[str, list[int]]) -> None:
