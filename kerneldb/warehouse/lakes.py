@@ -123,6 +123,8 @@ def create(place: Place, data: str) -> None:
         _plain(place, "attach").close()
     except WarehouseMissingError:
         _require_own(data)
+        if not data.startswith(REMOTE):
+            Path(data).mkdir(parents=True, exist_ok=True)
     with contextlib.closing(_plain(place, "create", data)) as con, _attach_errors(place):
         con.execute(statement("lake", "settings"))
 

@@ -81,12 +81,8 @@ def migrate_to_newest(place: Place, timeout: float) -> tuple[int, int]:
 
 
 def _folder(data: str) -> str:
-    """`data` with a slash at its end; local folders are made, and named from the root."""
-    if data.startswith(lakes.REMOTE):
-        return data.rstrip("/") + "/"
-    folder = Path(data).absolute()
-    folder.mkdir(parents=True, exist_ok=True)
-    return f"{folder}/"
+    """`data` with a slash at its end; local folders are named from the root."""
+    return data.rstrip("/") + "/" if data.startswith(lakes.REMOTE) else f"{Path(data).absolute()}/"
 
 
 def _bring_up(con: Connection, place: Place, *, anew: bool = False) -> None:

@@ -128,6 +128,7 @@ def test_files_of_a_lake_are_shared_with_nobody(tmp_path: Path, sqlite_lake: Pla
         with pytest.raises(UsageError, match="of its own"):
             upkeep.init(other, data, 30)
         assert not other.exists()
+    assert not Path(_data(sqlite_lake), "below").exists(), "what is refused leaves nothing in the lake"
     upkeep.init(other, str(tmp_path / "empty"), 30)
     upkeep.init(other, str(tmp_path / "empty"), 30)
     assert rows(other, COUNTS) == [{"traces": 0, "annotations": 0}]
