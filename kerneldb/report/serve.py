@@ -38,7 +38,7 @@ ROWS: Final = 10_000
 MOST_EXACT: Final = 2**53
 PATIENCE_S: Final = 60.0
 MOST_EVENTS: Final = 5_000_000
-"""Events of a timeline, which need 2 GB in a browser."""
+"""Events of a timeline: more than a file holds, since nobody has to send them."""
 HEADERS: Final = {
     "content-security-policy": (
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; connect-src 'self'; "
