@@ -130,7 +130,7 @@ class Output:
 
     def _write_file(self, index: int, file: File) -> None:
         for reason, (n, example) in sorted(file.source.odd.items()):
-            file.report.add("skipped", reason, n, example)
+            file.report.add("unread", reason, n, example)
         place = {"trace_id": self.trace_id, "file_index": index}
         row = {
             **place,

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     Schema = Mapping[str, type[pl.DataType]]
 
 T = TypeVar("T")
+Odd = dict[str, tuple[int, str]]
+"""Why values were left empty → how many, and the first."""
 Span = tuple[int, int]
 """First and last row number of a part of a table."""
 
@@ -207,7 +209,7 @@ class Database:
         self._connection = connection
         self._uri = uri
         self._tables: dict[str, tuple[str, ...]] | None = None
-        self.odd: dict[str, tuple[int, str]] = {}
+        self.odd: Odd = {}
 
     def tables(self) -> dict[str, tuple[str, ...]]:
         """Name of each table and view → names of its columns. Raises UnreadableTraceError.
@@ -341,10 +343,15 @@ class Database:
         series = pl.Series(name, converted, dtype=nearest).cast(kind, strict=False)
         odd = [value for value, kept in zip(values, series, strict=True) if kept is None and value is not None]
         if odd:
-            reason = f"value of column {name} that is not of type {kind.__name__}: left empty"
-            before, example = self.odd.get(reason, (0, f"{odd[0]!r:.60}"))
-            self.odd[reason] = before + len(odd), example
+            count_odd(self.odd, name, kind, odd)
         return series
+
+
+def count_odd(found: Odd, name: str, kind: type[pl.DataType], odd: Sequence[Any]) -> None:
+    """Count values of the column `name` that its type does not hold, in `found`."""
+    reason = f"value of column {name} that is not of type {kind.__name__}: left empty"
+    before, example = found.get(reason, (0, f"{odd[0]!r:.60}"))
+    found[reason] = before + len(odd), example
 
 
 def _ahead(items: Iterator[T]) -> Iterator[T]:

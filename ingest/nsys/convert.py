@@ -75,7 +75,7 @@ def _convert_folder(unit: Unit, folder: Path, options: Options, progress: Progre
     for one in read:
         digest(one)
     place = unit.files[0].parent
-    tables = ParquetStore(place)
+    tables = ParquetStore(place, read)
     facts = store.trace_facts(tables, "parquetdir", options.keep_environment)
     name = place.name.removesuffix("_pqtdir") or place.name
     return convert_tables(tables, read, folder, options, name, facts, ledger=LEDGER, progress=progress)

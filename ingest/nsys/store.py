@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -18,6 +18,7 @@ from polars.exceptions import PolarsError
 
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest import sqlite
+from kerneldb.ingest.source import Source
 
 Schema = Mapping[str, type[pl.DataType]]
 VERSIONED: Final = re.compile(r"(.+)_V(\d+)", re.IGNORECASE)
@@ -119,8 +120,10 @@ class SqliteStore:
 class ParquetStore:
     """An export as a folder of Parquet files (`nsys export --type parquetdir`), one per table."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, read: Sequence[Source] = ()) -> None:
+        """`read` are its files as sources, which count what was left empty."""
         self._folder = folder
+        self._odd = {one.path.stem: one.odd for one in read}
         self._tables = Tables({path.stem: self._names(path) for path in sorted(folder.glob("*.parquet"))})
 
     def frames(self, table: str, schema: Schema) -> Iterator[pl.DataFrame]:
@@ -132,7 +135,7 @@ class ParquetStore:
         with self._open(path) as file:
             columns = [one for one in schema if one in present] or file.schema_arrow.names[:1]  # that rows are counted
             for batch in file.iter_batches(batch_size=sqlite.BATCH_ROWS, columns=columns):
-                yield _shaped(pl.DataFrame(batch), schema)
+                yield _shaped(pl.DataFrame(batch), schema, self._odd.setdefault(name, {}))
 
     def names(self) -> frozenset[str]:
         """All tables."""
@@ -166,12 +169,20 @@ class ParquetStore:
             raise UnreadableTraceError(message) from error
 
 
-def _shaped(part: pl.DataFrame, schema: Schema) -> pl.DataFrame:
-    """The columns of `schema`. Ids are unsigned in Parquet; SQLite holds the same 64 bits as signed integers."""
+def _shaped(part: pl.DataFrame, schema: Schema, odd: sqlite.Odd) -> pl.DataFrame:
+    """The columns of `schema`; what they do not hold is NULL, and counted in `odd`.
+
+    Ids are unsigned in Parquet; SQLite holds the same 64 bits as signed integers.
+    """
     unsigned = [name for name, kind in part.schema.items() if kind == pl.UInt64]
     part = part.with_columns(pl.col(unsigned).reinterpret(signed=True)) if unsigned else part
     columns = ((name, kind, pl.col(name) if name in part.columns else pl.lit(None)) for name, kind in schema.items())
-    return part.with_columns(value.cast(kind).alias(name) for name, kind, value in columns).select(*schema)
+    shaped = part.with_columns(value.cast(kind, strict=False).alias(name) for name, kind, value in columns)
+    for name in part.columns:
+        if shaped[name].null_count() > part[name].null_count():
+            lost = part[name].filter(shaped[name].is_null() & part[name].is_not_null())
+            sqlite.count_odd(odd, name, schema[name], lost)
+    return shaped.select(*schema)
 
 
 def pairs(store: Store, *tables: str) -> Pairs:

@@ -315,6 +315,13 @@ def _records(raw: msgspec.Raw) -> int:
     return int(text != b"null")
 
 
+def _present(value: Any) -> Any:
+    """The value without members that are null: a part that a writer left empty is one that it did not write."""
+    if isinstance(value, dict):
+        return {name: _present(inner) for name, inner in value.items() if inner is not None}
+    return [_present(inner) for inner in value if inner is not None] if isinstance(value, list) else value
+
+
 def _decoded(one: Source, progress: Progress | None) -> tuple[Document, Counter[str]]:
     """The file, and the number of records of each of its parts."""
     parts = []
@@ -328,10 +335,11 @@ def _decoded(one: Source, progress: Progress | None) -> tuple[Document, Counter[
         try:
             document = msgspec.json.decode(text, type=Document)
         except msgspec.DecodeError:
-            text = NO_NUMBER.sub(lambda match: match[0] if match[0].startswith(b'"') else b"null", text)
+            numbers = NO_NUMBER.sub(lambda match: match[0] if match[0].startswith(b'"') else b"null", text)
+            text = msgspec.json.encode(_present(msgspec.json.decode(numbers)))
             document = msgspec.json.decode(text, type=Document)
         return document, _sections(msgspec.json.decode(text, type=Sections))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         why = one.damage or error
         message = f"{one.label}: the JSON of rocprofv3 is cut or damaged ({why}). Record again, best as rocpd."
         raise UnreadableTraceError(message) from error

@@ -41,7 +41,7 @@ def of_json(tmp_path: Path, **parts: Any) -> Path:
     document = json.loads(path.read_text())
     for name, value in parts.items():
         old = document["rocprofiler-sdk-tool"][0].get(name)
-        both = {**old, **value} if isinstance(old, dict) else value
+        both = {**old, **value} if isinstance(old, dict) and value is not None else value
         document["rocprofiler-sdk-tool"][0][name] = both
     path.write_text(json.dumps(document))
     return path
@@ -151,7 +151,13 @@ def test_json_with_a_section_of_the_future(tmp_path: Path) -> None:
     assert found.report("skipped")["section buffer_records.thread_trace: new to this version of kerneldb"] == 2
 
 
-@pytest.mark.parametrize("kernel_dispatch", [None, 7, [{"start_timestamp": "soon"}]])
+@pytest.mark.parametrize("section", ["kernel_symbols", "agents", "callback_records", "metadata", "strings"])
+def test_json_with_a_section_that_is_null(tmp_path: Path, section: str) -> None:
+    found = converted(of_json(tmp_path, **{section: None}))
+    assert found.launches["duration_ns"].sum() == 3_000
+
+
+@pytest.mark.parametrize("kernel_dispatch", [7, [{"start_timestamp": "soon"}]])
 def test_json_of_other_types_is_refused_with_the_place(tmp_path: Path, kernel_dispatch: object) -> None:
     path = of_json(tmp_path, buffer_records={"kernel_dispatch": kernel_dispatch})
     with pytest.raises(UnreadableTraceError, match=r"run_results\.json.*buffer_records\.kernel_dispatch"):

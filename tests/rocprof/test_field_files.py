@@ -91,7 +91,7 @@ def test_sums_of_rocprof_are_one_trace(field: Path) -> None:
 def test_an_empty_text_for_a_number_is_unknown(field: Path) -> None:
     found = converted(field / "rocprof" / "empty-size.rpd")
     assert found.launches.height == 85
-    assert found.total("skipped") == 2  # in the call and in the copy that it launched
+    assert found.total("unread") == 2  # in the call and in the copy that it launched
     with sqlite3.connect(f"file:{field}/rocprof/empty-size.rpd?immutable=1", uri=True) as plain:
         rows = plain.execute("SELECT size FROM rocpd_copyapi WHERE typeof(size) = 'integer'").fetchall()
     copies = found.launches.filter(kind="memcpy")
