@@ -181,7 +181,7 @@ def _shaped(part: pl.DataFrame, schema: Schema, odd: sqlite.Odd) -> pl.DataFrame
     for name in part.columns:
         if shaped[name].null_count() > part[name].null_count():
             lost = part[name].filter(shaped[name].is_null() & part[name].is_not_null())
-            sqlite.count_odd(odd, name, schema[name], lost)
+            sqlite.count_odd(odd, name, schema[name], lost.to_list())
     return shaped.select(*schema)
 
 

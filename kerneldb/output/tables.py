@@ -3,8 +3,9 @@
 Numbers stand right, with their units below each other; a header does without the unit that the cells show, unless names
 are to be exact. A table of a command may end with totals.
 
-Only on a terminal, and not with `wide`, a table fits the width: long text is shortened in the middle, where kernel
-names differ least, then the least important columns are left out. Only there, and not with NO_COLOR, it has colours.
+Only on a terminal, and not with `wide`, a table fits the width: sentences go below their row, long text is shortened in
+the middle, where kernel names differ least, then the least important columns are left out. Only there, and not with
+NO_COLOR, it has colours.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 from kerneldb.output import units
@@ -24,7 +26,7 @@ from kerneldb.output.text import display_width, escape, format_column, shorten
 from kerneldb.output.values import python_values
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -48,6 +50,8 @@ NAMES: Final = (
 )
 FIGURES: Final = ("delta_ns", "at_stake_ns", "total_ns", "idle_ns", "recorded_ns", "launches", "n")
 """Which column names the rows, and which has the main figure: of each the first that a table has always stays."""
+SENTENCES: Final = "message"
+"""The column that is read to its end: where a terminal has no room for it, it stands below its row."""
 LEAST_IMPORTANT: Final = (
     r"path|source|framework_version|is_primary|tags|label|default_phase|ingested_at|world_size|run",
     r"(\w+_)?(id|index)|(\w+_)?(start|end)_ns",
@@ -61,7 +65,7 @@ LITTLE: Final = 4
 """So many of these, from the first on, go before names become short."""
 MOST_IMPORTANT: Final = (
     r"problem|(from|to)_dtype",
-    r"(share|delta|speedup)_pct|pct_attainable|ratio|verdict\w*|grade|bound|covered|message|rule",
+    r"(share|delta|speedup)_pct|pct_attainable|ratio|verdict\w*|grade|bound|covered|rule",
     r"n|launches",
 )
 """Columns by name, the first to be left out first. Those that are not listed go between the two, from the right."""
@@ -147,8 +151,11 @@ def render(
         column.size, column.rank = max(map(display_width, cells), default=0), rank
         column.styles = _styles(name, values) if coloured else ()
     width = terminal_width() if output.path is None and not output.wide else None
+    below = None if width is None else _sentences(table, width - len(indent))
     left_out = [] if width is None else _fit(table, width - len(indent))
     lines = _lines(table, header=output.header, totals=bool(totals), coloured=coloured)
+    if below and width is not None:
+        lines = list(_with_sentences(lines, below.cells, width - len(indent), DIM * coloured))
     return Rendered([indent + line for line in lines], left_out)
 
 
@@ -286,6 +293,24 @@ def terminal_width() -> int | None:
 def has_colours() -> bool:
     """Whether stdout is a terminal with colours, and nobody asked for none (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _sentences(table: list[_Column], width: int) -> _Column | None:
+    """The column of sentences, taken out of a table that is too wide with it."""
+    found = next((column for column in table if column.name == SENTENCES and column.rank is not None), None)
+    if found is None or sum(column.size for column in table) + len(GAP) * (len(table) - 1) <= width:
+        return None
+    table.remove(found)
+    return found
+
+
+def _with_sentences(lines: Sequence[str], sentences: Sequence[str], width: int, style: str) -> Iterator[str]:
+    """The lines of a table, the last of which are its rows, each followed by its sentences over the whole width."""
+    head = len(lines) - len(sentences)
+    yield from lines[:head]
+    for line, text in zip(lines[head:], sentences, strict=True):
+        yield line
+        yield from (GAP + _styled(part, style) for part in textwrap.wrap(text, width - len(GAP)))
 
 
 def _fit(table: list[_Column], width: int) -> list[str]:
