@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kerneldb.api.queries import selecting, table
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -43,7 +43,8 @@ STEP: Final = (
 class Graph:
     """A job: times of its nodes from the first one on, in order, and edges by target.
 
-    `released` is before when a node cannot be, where nothing is known before it. `ends` are the ends of launches.
+    `released` is before when a node cannot be, where nothing is known before it. `ends` are the ends of launches. The
+    first node was at `begins_ns` of the clock of the job; the clock of a trace shows `shifts` more.
     """
 
     job: str
@@ -55,6 +56,8 @@ class Graph:
     is_wait: list[bool]
     facts: pa.Table
     released: list[int]
+    begins_ns: int
+    shifts: Mapping[str, int]
 
     def length(self, without: Collection[int] = ()) -> int:
         """How long it takes, in ns, where the edges `without` take no time and wait for nothing."""
@@ -92,11 +95,12 @@ def graphs(warehouse: Warehouse, where: str | None, traces: Sequence[str]) -> li
         for part in PARTS:
             con.register(f"critical_{part}", table(con, f"critical_{part}"))
         nodes, edges = (con.table(f"critical_{part}").to_arrow_table() for part in ("nodes", "edges"))
+        shifts = dict(con.table("critical_runs").select("trace", "shift_ns").distinct().fetchall())
     jobs = nodes["job"].to_pylist()
     begins = [0, *itertools.accumulate(len(list(group)) for _, group in itertools.groupby(jobs))]
     targets = edges["target"].to_pylist()
     return [
-        _graph(jobs[begin], begin, nodes.slice(begin, end - begin), edges.slice(first, last - first))
+        _graph(jobs[begin], begin, nodes.slice(begin, end - begin), edges.slice(first, last - first), shifts)
         for begin, end in itertools.pairwise(begins)
         for first, last in [(_at(targets, begin), _at(targets, end))]
     ]
@@ -108,7 +112,7 @@ def _at(targets: list[int], node: int) -> int:
     return bisect.bisect_left(targets, node)
 
 
-def _graph(job: str, begin: int, nodes: pa.Table, edges: pa.Table) -> Graph:
+def _graph(job: str, begin: int, nodes: pa.Table, edges: pa.Table, shifts: Mapping[str, int]) -> Graph:
     """A job whose nodes are numbered from `begin` on."""
     moments = nodes["ts_ns"].to_pylist()
     times = [moment - moments[0] for moment in moments]
@@ -119,7 +123,16 @@ def _graph(job: str, begin: int, nodes: pa.Table, edges: pa.Table) -> Graph:
         if times[source] + weight == times[target]:
             released[target] = 0
     ends = [number for number, is_end in enumerate(nodes["is_end"].to_pylist()) if is_end]
-    return Graph(job, times, ends, targets, sources, weights, edges["is_wait"].to_pylist(), edges, released)
+    waits = edges["is_wait"].to_pylist()
+    return Graph(job, times, ends, targets, sources, weights, waits, edges, released, moments[0], shifts)
+
+
+def in_traces(warehouse: Warehouse, traces: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The steps of the critical path of each job, by the clocks of the traces. Raises as `selecting`."""
+    for graph in graphs(warehouse, None, traces):
+        for step in _steps(graph):
+            if (trace := step.get("trace")) is not None:
+                yield step | {"start_ns": step["start_ns"] + graph.begins_ns + graph.shifts[trace]}
 
 
 def critical_path(

@@ -194,7 +194,17 @@ def lanes(con: Connection, shown: Axis, selection: Selection, stretch: Stretch) 
 
 def phases(con: Connection, shown: Axis, selection: Selection, stretch: Stretch) -> dict[int, Mapping[int, Bin]]:
     """The bins of the phases, by place of the trace and number of the bin: `Bin.category` is the phase here."""
-    con.register(ACTIVITIES, _launches(con, selection, "tui_timeline_phases_all", "tui_timeline_phases"))
+    return named(con, shown, _launches(con, selection, "tui_timeline_phases_all", "tui_timeline_phases"), stretch)
+
+
+def modules(con: Connection, shown: Axis, selection: Selection, stretch: Stretch) -> dict[int, Mapping[int, Bin]]:
+    """As `phases`, of the modules that launched."""
+    return named(con, shown, _launches(con, selection, "tui_timeline_modules_all", "tui_timeline_modules"), stretch)
+
+
+def named(con: Connection, shown: Axis, found: Relation, stretch: Stretch) -> dict[int, Mapping[int, Bin]]:
+    """The bins of launches that have a name in the place of the category, in one lane per trace."""
+    con.register(ACTIVITIES, found)
     return {lane.number: bins for lane, bins in _binned(con, shown, stretch).lanes.items()}
 
 
@@ -242,7 +252,7 @@ def _paired(con: Connection, shown: Axis, stretch: Stretch, stored: Sequence[int
     if scanned := [place for place in range(len(shown.traces)) if place not in stored]:
         whole = stretch.first_ns <= 0 and stretch.last_ns > shown.end_ns
         params = {"step_ns": stretch.step_ns, "whole": whole, "several": shown.several}
-        found.append(con.sql(statement("tui_timeline_paired"), params=_placed(shown, stretch, scanned) | params))
+        found.append(con.sql(statement("tui_timeline_paired"), params=placed(shown, stretch, scanned) | params))
     if stored:
         kept = {
             "stored_traces": [shown.traces[place].trace_id for place in stored],
@@ -254,7 +264,7 @@ def _paired(con: Connection, shown: Axis, stretch: Stretch, stored: Sequence[int
     return functools.reduce(lambda one, other: one.union(other), found)
 
 
-def _placed(shown: Axis, stretch: Stretch, places: Sequence[int] | None = None) -> Row:
+def placed(shown: Axis, stretch: Stretch, places: Sequence[int] | None = None) -> Row:
     """The parameters that say where the traces (at `places`; None: all) lie, and what part of the axis is wanted."""
     numbers = list(range(len(shown.traces)) if places is None else places)
     shifts = [shown.traces[number].shift_ns for number in numbers]
@@ -278,7 +288,7 @@ def at(con: Connection, shown: Axis, selection: Selection, lane: Lane, span: tup
     """The selected launch of `lane` that ran longest in the `span` of the axis."""
     shift = shown.traces[lane.number].shift_ns
     params = {**_keys(shown, lane), "first_ns": span[0] - shift, "last_ns": span[1] - shift}
-    return _details(con, _places(con, "tui_timeline_at", params, selection))
+    return told(con, _places(con, "tui_timeline_at", params, selection))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -313,27 +323,27 @@ def neighbour(con: Connection, shown: Axis, selection: Selection, lane: Lane, st
         found = _places(con, f"tui_timeline_{step.direction}", params, selection)
         if len(found) == step.times:
             break
-    launch = _details(con, found[-1:])
+    launch = told(con, found[-1:])
     return None if launch is None else {**launch, "steps": len(found)}
 
 
 def launch(con: Connection, selection: Selection, trace_id: str, launch_index: int) -> Row | None:
     """One launch."""
     params = {"trace_id": trace_id, "launch_index": launch_index, "signature_id": None}
-    return _details(con, _places(con, "tui_timeline_launch", params, selection))
+    return told(con, _places(con, "tui_timeline_launch", params, selection))
 
 
 def first_of(con: Connection, selection: Selection, signature_id: str) -> Row | None:
     """The first selected launch of a signature."""
     params = {"trace_id": None, "launch_index": None, "signature_id": signature_id}
-    return _details(con, _places(con, "tui_timeline_launch", params, selection))
+    return told(con, _places(con, "tui_timeline_launch", params, selection))
 
 
 def labels(
     con: Connection, shown: Axis, selection: Selection, stretch: Stretch, least_ns: int, most: int
 ) -> list[Label]:
     """The launches of at least `least_ns` in the stretch, at most `most` of them, the longest."""
-    params = {**_placed(shown, stretch), "least_ns": least_ns, "most": most}
+    params = {**placed(shown, stretch), "least_ns": least_ns, "most": most}
     con.register(LANED, _launches(con, selection, "tui_timeline_laned_all", "tui_timeline_laned"))
     return [
         Label(_lane(shown, row["number"], row), row["begins"], row["ends"], row["label"], row["category"])
@@ -347,7 +357,7 @@ def _places(con: Connection, name: str, params: Mapping[str, Any], selection: Se
     return rows(con, name, params)
 
 
-def _details(con: Connection, places: Sequence[Row]) -> Row | None:
+def told(con: Connection, places: Sequence[Row]) -> Row | None:
     """What the timeline shows about the first of the launches; None where there is none."""
     return rows(con, "tui_timeline_told", places[0])[0] if places else None
 

@@ -26,6 +26,19 @@ SELECT
     copy_kind,
     tflops,
     gbs,
-    signature_id
-FROM all_launches
+    signature_id,
+    module,
+    python_line,
+    range_path,
+    op_id,
+    api_index,
+    api_call,
+    launch_start_ns,
+    (
+        SELECT struct_pack(process := c.process, thread := c.thread)
+        FROM api_calls AS c
+        WHERE c.trace_id = $trace_id AND c.api_index = l.api_index
+        LIMIT 1
+    ) AS caller
+FROM all_launches AS l
 WHERE trace_id = $trace_id AND launch_index = $launch_index;

@@ -28,7 +28,7 @@ def test_keys_that_fit_are_whole_and_those_of_all_screens_stay(trace_database: P
         30: LAST,
         60: f"w Zoom in  s out  a Pan  . Launch  {LAST}",
         80: f"w Zoom in  s out  a Pan  . Launch  n Same  f Fit  {LAST}",
-        120: f"w Zoom in  s out  a Pan  . Launch  n Same  f Fit  m Measure  {LAST}",
+        120: f"w Zoom in  s out  a Pan  . Launch  n Same  f Fit  m Measure  c Call  g Gap  b Budget  {LAST}",
     }
 
     async def flow() -> None:

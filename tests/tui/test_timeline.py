@@ -350,6 +350,9 @@ def test_a_pinned_lane_is_on_top(several: Path) -> None:
     async def flow(app: KerneldbApp, pilot: Any) -> None:
         pane = timeline_of(app)
         await presses(pilot, "down", "down", "p")
+        assert pane.track is not None
+        assert pane.board.pinned == ()
+        await presses(pilot, "down", "p")
         assert pane.board.lanes[0] == pane.lane
         assert "▸⚑s7 " in text_of(app)
         await press(pilot, "p")
@@ -363,7 +366,10 @@ def test_pinned_lanes_of_several_processes_are_told_apart() -> None:
     lanes = [timeline.Lane(0, process, 0, 0) for process in ("115108", "115208")]
     stretch = Stretch.of(0, 100, 10)
     seen = timeline.Seen({lane: {0: timeline.Bin(5, "GEMM", 1)} for lane in lanes})
-    board = Board(timeline.Axis((trace,), aligned=False), seen, stretch, tuple(lanes))
+    before = Board(timeline.Axis((trace,), aligned=False), seen, stretch)
+    for lane in lanes:
+        before.pin(lane)
+    board = Board(before.axis, seen, stretch, before)
     assert [row.label for row in board.picture().rows] == ["⚑s0…108 two", "⚑s0…208 two"]
 
 

@@ -1,53 +1,44 @@
-"""The screen Timeline: when kernels ran, per device and stream, from everything down to single launches."""
+"""The screen Timeline: when kernels ran, and what the host did meanwhile, per device, stream and thread."""
 
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from textual import on
 from textual.binding import Binding, BindingType
-from textual.widgets import Static
 
-from kerneldb.api import timeline
-from kerneldb.api.timeline import Axis, Lane, Stretch
-from kerneldb.tui import theme
-from kerneldb.tui.early_keys import KeyQueue, queued
-from kerneldb.tui.empty_messages import why_empty
+from kerneldb.api import critical, timeline, tracks
+from kerneldb.api.tracks import Line, Track
+from kerneldb.tui.early_keys import queued
 from kerneldb.tui.model import both, equals
-from kerneldb.tui.pane import Copy, Pane
-from kerneldb.tui.screens.timeline_data import (
-    MOST_NAMED,
-    Board,
-    FirstView,
-    about_gap,
-    about_launch,
-    details,
-    legend,
-    sentence_for,
-)
+from kerneldb.tui.numbers import duration, several
+from kerneldb.tui.pane import Copy
+from kerneldb.tui.screens.timeline_data import origin
+from kerneldb.tui.screens.timeline_lanes import LanesPane
+from kerneldb.tui.screens.timeline_tracks import about_event, inmost, table
 from kerneldb.tui.tasks import supersede
-from kerneldb.tui.widgets.gantt import Gantt, Pointer, columns_in
 
 if TYPE_CHECKING:
-    from textual.app import ComposeResult
+    from textual.content import Content
 
-    from kerneldb.tui.app import KerneldbApp
+    from kerneldb.api.queries import Connection
+    from kerneldb.api.timeline import Axis, Stretch
+    from kerneldb.api.tracks import Event, Gap, Lines
     from kerneldb.tui.widgets.table import Row
 
-    Place = tuple[Lane | None, tuple[int, int]]
-    Walk = tuple[timeline.Direction, bool]
+NAMED_IN_RANGE: Final = 25
+"""Names of each kind that the table of a range holds."""
+MOST_ON_PATH: Final = 200_000
+"""With more launches than this, a critical path takes minutes."""
 
 
-AROUND: Final = 8
-"""A launch that is jumped to takes this part of the width."""
-PAN: Final = 0.25
-ZOOM: Final = 0.5
+def beside(con: Connection, shown: Axis, stretch: Stretch, *, sums: bool) -> Lines:
+    """What stands beside the launches of a stretch, idle times but for."""
+    return tracks.host(con, shown, stretch, stretch.step_ns, sums=sums) | tracks.counters(con, shown, stretch)
 
 
-class TimelinePane(Pane):
-    """Lanes by device and stream, with a cursor whose launch is described below."""
+class TimelinePane(LanesPane):
+    """Lanes of launches, and what stands beside them: idle times, the host, counters, the critical path."""
 
     TITLE = "Timeline"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -65,11 +56,18 @@ class TimelinePane(Pane):
         Binding("end", "edge(1)", "End of the axis", show=False),
         Binding("comma", "step('previous')", "Previous launch", show=False),
         Binding("full_stop", "step('next')", "Launch", key_display="."),
-        Binding("N", "step('previous', True)", "Previous launch of this kernel", show=False),
-        Binding("n", "step('next', True)", "Same"),
+        Binding("N", "same('previous')", "Previous launch of this kernel, or match", show=False),
+        Binding("n", "same('next')", "Same"),
         Binding("f", "fit", "Fit"),
         Binding("0", "everything", "Everything", show=False),
         Binding("m", "measure", "Measure"),
+        Binding("c", "call", "Call"),
+        Binding("g", "gap(0)", "Gap"),
+        Binding("G", "gap(1)", "Next gap", show=False),
+        Binding("b", "range", "Budget"),
+        Binding("ctrl+f", "search", "Search", show=False, key_display="^f"),
+        Binding("x", "levels", "Nested events", show=False),
+        Binding("P", "critical", "Critical path", show=False),
         Binding("v", "filter", "Range to WHERE", show=False),
         Binding("enter", "open", "Kernel", show=False),
         Binding("p", "pin", "Pin lane", show=False),
@@ -77,305 +75,195 @@ class TimelinePane(Pane):
 
     def __init__(self) -> None:
         super().__init__()
-        self.axis = Axis((), aligned=False)
-        self.board = Board(self.axis)
-        self.first_ns = 0
-        self.last_ns = 0
-        self.lane: Lane | None = None
-        self.cursor_ns = 0
-        self.mark_ns: int | None = None
-        self.launch: Row | None = None
-        self._found_at: tuple[Place, Row | None] | None = None
-        """Where a launch was asked for last, and what was found there."""
-        self._jumped_to: str | None = None
-        self._columns = 0
-        self._first = FirstView()
-        self.key_queue: KeyQueue[Walk] = KeyQueue(self._walk)
+        self._gaps: tuple[object, list[Gap]] = (None, [])
+        """The idle times, longest first, and what they were asked for."""
+        self._gap = -1
+        self._search = ""
+        self._told: tuple[Track, int, Event | None, str, Row | None] | None = None
+        """Track and time that were asked about, the event there, what it led to, the launch that it is linked with."""
 
-    def compose_content(self) -> ComposeResult:
-        """The lanes, the colours, the launch under the cursor."""
-        yield Gantt()
-        yield Static("", id="legend", markup=False)
-        yield Static("", id="launch", markup=False)
+    # What stands beside the launches.
 
-    # Data.
+    def _beside(self) -> None:
+        supersede(self, "beside", self._ask_beside)
 
-    def prefetch(self, shell: KerneldbApp) -> None:
-        """Ask before there are widgets: the chart is going to be as wide as the terminal."""
-        if self._stale:
-            self._first.prefetch(shell.store, shell.choice.selection(), columns_in(shell.size.width))
-
-    async def load(self) -> str | None:
-        """The axis and everything on it; then what is in view."""
-        self._columns = self._width
-        axis, everything = await self._first.get(self.store, self.choice.selection(), self._columns)
-        self._found_at = None
-        if not axis.traces:
-            return sentence_for(axis) if axis.left_out else await why_empty(self.store, self.choice)
-        if axis != self.axis:
-            self.axis, self.first_ns, self.last_ns = axis, 0, axis.end_ns
-            self.cursor_ns, self.lane, self.mark_ns, self.launch = 0, None, None, None
-        if not everything.lanes:
-            return "No launch of the Selection has times."
-        pinned = self.board.pinned if self.board.axis == axis else ()
-        self.board = Board(axis, everything, self._stretch(0, axis.end_ns), pinned)
-        self.lane = self.lane if self.lane in everything.lanes else self.board.lanes[0]
-        if self._everything:
+    async def _ask_beside(self) -> None:
+        board, stretch = self.board, self._in_view
+        sums = board.view.launches <= tracks.MOST_SUMMED
+        found = await self.store.read(beside, self.axis, stretch, sums=sums)
+        if self._few and self._gaps[0] != self._gap_key:
+            await self._find_gaps(self._stretch(0, self.axis.end_ns), causes=True)
+        if board is self.board and stretch == self._in_view:
+            board.tracks.add(found)
             self._draw()
-        else:
-            await self._view()
-        await self._jump()
-        await self._more()
-        return None
 
     @property
-    def _everything(self) -> bool:
-        return self.first_ns == 0 and self.last_ns >= self.axis.end_ns
+    def _few(self) -> bool:
+        """Whether the causes of all idle times are looked up at once."""
+        return self.board.everything.launches <= tracks.MOST_CAUSES
 
     @property
-    def _width(self) -> int:
-        """Columns of the chart; before it has a size, those that it is going to have."""
-        chart = self.query_one(Gantt)
-        return chart.columns if chart.size.width else columns_in(self.shell.size.width)
+    def _gap_key(self) -> object:
+        view = None if self._few else (self.first_ns, self.last_ns)
+        return self.axis, self.store.version(), view
 
-    def _stretch(self, first_ns: int, last_ns: int) -> Stretch:
-        return self.axis.stretch(first_ns, last_ns, self._width)
+    async def _find_gaps(self, stretch: Stretch, *, causes: bool) -> None:
+        key = self._gap_key
+        found = await self.store.read(tracks.gaps, self.axis, stretch, causes=causes)
+        self._gaps, self._gap = (key, found), -1
+        self._show_gaps()
 
-    @property
-    def _in_view(self) -> Stretch:
-        return self._stretch(self.first_ns, self.last_ns)
+    def _show_gaps(self) -> None:
+        lines: dict[Track, list[Event]] = {}
+        for track, gap in self._gaps[1]:
+            lines.setdefault(track, []).append(gap)
+        self.board.tracks.add({track: Line(events) for track, events in lines.items()})
 
-    async def _view(self) -> None:
-        """Ask for the bins in view, and draw them."""
-        stretch, seen = self._in_view, self.board.everything
-        if stretch != self.board.full:
-            seen = await self.store.read(timeline.lanes, self.axis, self.choice.selection(), stretch)
-        self.board.see(seen, stretch)
-        self._draw()
+    # Keys.
 
-    async def _more(self) -> None:
-        """Ask for what comes after the bins, in one go: phases, names of wide launches, the launch under the cursor."""
-        board, place, known = self.board, self._place(), self._known
-        where = self.axis, self.choice.selection(), self._in_view, None if known else self.lane, self._span()
-        named = board.view.launches <= MOST_NAMED
-        more = await self.store.read(details, *where, phases=board.has_phases, names=named)
-        board.phases, board.names = more.phases, more.names
-        if not known:
-            self._learn(place, more.launch)
-        if self._everything:
-            board.has_phases = bool(board.phases)
-        self._draw()
+    @queued
+    def action_gap(self, by: int) -> None:
+        """The longest idle time, or (1) the one that is next in length."""
+        supersede(self, "gap", self._go_to_gap, by)
 
-    async def _under_cursor(self) -> Row | None:
-        """The launch under the cursor, asked for unless it is known."""
-        if self.lane is not None and not self._known:
-            place = self._place()
-            where = self.axis, self.choice.selection(), self.lane, place[1]
-            self._learn(place, await self.store.read(timeline.at, *where))
-            self._draw()
-        return self.launch if self._known else None
-
-    def _place(self) -> Place:
-        """What the launch under the cursor depends on."""
-        return self.lane, self._span()
-
-    def _learn(self, place: Place, launch: Row | None) -> None:
-        """Take the launch at a `place` for the one under the cursor, unless that went elsewhere meanwhile."""
-        if place == self._place():
-            self.launch, self._found_at = launch, (place, launch)
-
-    @property
-    def _known(self) -> bool:
-        """Whether `launch` is what is under the cursor, be it none."""
-        place, launch = self._found_at or (None, None)
-        return self._holds(self.launch) or (place == self._place() and launch is self.launch)
-
-    def _span(self) -> tuple[int, int]:
-        """The time that the cursor's column shows."""
-        stretch = self._in_view
-        first = stretch.first_ns + self._column(self.cursor_ns) * stretch.step_ns
-        return first, first + stretch.step_ns
-
-    def _holds(self, launch: Row | None) -> bool:
-        """Whether `launch` lies under the cursor, at the lane's time."""
-        if launch is None or timeline.lane_of(self.axis, launch) != self.lane:
-            return False
-        begins, ends = self._times(launch)
-        return begins <= self.cursor_ns <= max(ends, begins)
-
-    def _times(self, launch: Row) -> tuple[int, int]:
-        shift = self.axis.traces[timeline.lane_of(self.axis, launch).number].shift_ns
-        return launch["start_ns"] + shift, launch["end_ns"] + shift
-
-    # Movement.
-
-    def _moved(self) -> None:
-        """The range in view is another one."""
-        if self.axis.traces:  # else nothing is in view yet
-            self._clamp()
-            supersede(self, "view", self._look)
-
-    async def _look(self) -> None:
+    async def _go_to_gap(self, by: int) -> None:
         with self.shell.busy_while():
-            await self._view()
-            await self._more()
+            walks_on = by and self._gap >= 0
+            if not walks_on and self._gaps[0] != self._gap_key:
+                stretch = self._stretch(0, self.axis.end_ns) if self._few else self._in_view
+                await self._find_gaps(stretch, causes=self._few)
+            found = self._gaps[1]
+            if not found:
+                self.shell.notify("No idle time: launches follow each other without a gap.", markup=False)
+                return
+            self._gap = min(self._gap + 1, len(found) - 1) if walks_on else 0
+            track, gap = found[self._gap]
+            if not gap.facts.get("cause"):
+                gap = await self._caused(track, gap)
+            self.track = track
+            self._around(gap.begins_ns, gap.ends_ns)
+            await self._tell()
 
-    def _pointed(self) -> None:
-        """The cursor is elsewhere in what is in view."""
-        self._draw()
-        supersede(self, "cursor", self._under_cursor)
-
-    def _clamp(self) -> None:
-        """Keep the range inside the axis, and no finer than a ns a column."""
-        columns = self.query_one(Gantt).columns
-        end = self.axis.end_ns
-        span = min(max(self.last_ns - self.first_ns, columns), max(end, columns))
-        self.first_ns = min(max(self.first_ns, 0), max(end - span, 0))
-        self.last_ns = self.first_ns + span
-
-    @queued
-    def action_zoom(self, direction: int) -> None:
-        """In (1) or out (-1), around the cursor."""
-        factor = ZOOM if direction > 0 else 1 / ZOOM
-        span = self.last_ns - self.first_ns
-        share = (self.cursor_ns - self.first_ns) / max(span, 1)
-        wider = max(round(span * factor), self.query_one(Gantt).columns)
-        self.first_ns = self.cursor_ns - round(share * wider)
-        self.last_ns = self.first_ns + wider
-        self._moved()
+    async def _caused(self, track: Track, gap: Event) -> Event:
+        """The same idle time with its cause."""
+        span = self._stretch(gap.begins_ns, gap.ends_ns)
+        near = await self.store.read(tracks.gaps, self.axis, span, causes=True)
+        told = next((one for place, one in near if place == track and one.begins_ns == gap.begins_ns), gap)
+        self._gaps[1][self._gap] = track, told
+        self._show_gaps()
+        return told
 
     @queued
-    def action_pan(self, direction: int) -> None:
-        """A quarter of the view left (-1) or right (1); the cursor stays in its column."""
-        before = self.first_ns
-        by = round((self.last_ns - self.first_ns) * PAN) * direction
-        self.first_ns, self.last_ns = self.first_ns + by, self.last_ns + by
-        self._clamp()
-        self.cursor_ns += self.first_ns - before
-        self._moved()
+    def action_call(self) -> None:
+        """From a launch to the call that launched it, from an idle time to the one that ended it; from a call back."""
+        supersede(self, "cursor", self._follow)
 
-    @queued
-    def action_column(self, by: int) -> None:
-        """The cursor left or right; at the edge the view follows."""
-        step = self._in_view.step_ns
-        self.cursor_ns = min(max(self.cursor_ns + by * step, 0), max(self.axis.end_ns - 1, 0))
-        if self.first_ns <= self.cursor_ns < self.last_ns:
-            self._pointed()
-        else:
-            self._centre()
-
-    def _centre(self) -> None:
-        span = self.last_ns - self.first_ns
-        self.first_ns = self.cursor_ns - span // 2
-        self.last_ns = self.first_ns + span
-        self._moved()
-
-    @queued
-    def action_lane(self, by: int) -> None:
-        """The cursor to another lane."""
-        lanes = self.board.lanes
-        if self.lane in lanes:
-            self.lane = lanes[min(max(lanes.index(self.lane) + by, 0), len(lanes) - 1)]
-            self._pointed()
-
-    @queued
-    def action_edge(self, end: int) -> None:
-        """The begin (0) or the end (1) of the axis."""
-        span = self.last_ns - self.first_ns
-        self.cursor_ns = max(self.axis.end_ns - 1, 0) if end else 0
-        self.first_ns = max(self.axis.end_ns - span, 0) if end else 0
-        self.last_ns = self.first_ns + span
-        self._moved()
-
-    @queued
-    def action_everything(self) -> None:
-        """The whole axis."""
-        self.first_ns, self.last_ns = 0, self.axis.end_ns
-        self._moved()
-
-    @queued
-    def action_fit(self) -> None:
-        """What is measured; else the launch under the cursor; else everything."""
-        if self.mark_ns is not None and self.mark_ns != self.cursor_ns:
-            self.first_ns, self.last_ns = sorted((self.mark_ns, self.cursor_ns))
-            self._moved()
-        else:
-            supersede(self, "cursor", self._fit_launch)
-
-    async def _fit_launch(self) -> None:
-        launch = await self._under_cursor()
+    async def _follow(self) -> None:
+        launch = await self._under_cursor() if self.track is None else await self._tell()
+        back = self.track is not None and self.track.kind in {"operators", "API calls"}
         if launch is None:
-            self.action_everything()
-            return
-        begins, ends = self._times(launch)
-        span = max((ends - begins) * AROUND, self.query_one(Gantt).columns)
-        self.first_ns = (begins + ends) // 2 - span // 2
-        self.last_ns = self.first_ns + span
-        self.cursor_ns = begins
-        self._moved()
-
-    def action_step(self, direction: timeline.Direction, same: bool = False) -> None:
-        """The launch before or after the one under the cursor; of the `same` kernel signature, or of any."""
-        self.key_queue.add((direction, same))
-        self.run_worker(self.key_queue.run, group="walk")
-
-    async def _walk(self, walk: Walk, times: int) -> None:
-        """So many launches on from the one under the cursor; of the same signature, or of any."""
-        direction, same = walk
-        held = await self._under_cursor()
-        if self.lane is None:
-            return
-        axis, selection, lane = self.axis, self.choice.selection(), self.lane
-        start, index = self.cursor_ns - axis.traces[lane.number].shift_ns, -1
-        if held:
-            start, index = held["start_ns"], held["launch_index"]
-        signature = held["signature_id"] if held and same else None
-        step = timeline.Step(direction, start, index, self.last_ns - self.first_ns, signature, times)
-        found = await self.store.read(timeline.neighbour, axis, selection, lane, step)
-        if (axis, selection) != (self.axis, self.choice.selection()):
-            return
-        if found is None or found["steps"] < times:
-            of = " of this kernel" if signature else ""
-            self.shell.notify(f"No further launch{of} in this lane.", markup=False)
-        if found is None:
-            return
-        self.launch, self.lane = found, timeline.lane_of(self.axis, found)
-        self.cursor_ns, _ = self._times(found)
-        if self.first_ns <= self.cursor_ns < self.last_ns:
-            self._draw()
+            self.shell.notify("Nothing is linked with what is under the cursor.", markup=False)
+        elif back:
+            self._go_to(launch)
         else:
-            self._centre()
+            self._go_to_call(launch)
 
-    async def _jump(self) -> None:
-        """To the time that was asked for, or to the kernel that was looked at on another screen; once."""
-        wanted, time_ns = self.shell.signature, self.shell.time_ns
-        if time_ns is not None:
-            self.launch, self.cursor_ns = None, min(time_ns, max(self.axis.end_ns - 1, 0))
-            span = min(self.last_ns - self.first_ns, self.axis.end_ns // AROUND)
-            self.first_ns, self.last_ns = self.cursor_ns - span // 2, self.cursor_ns + span // 2
-            self._clamp()
-            await self._view()
-            self.shell.time_ns, self._jumped_to = None, wanted
+    def _go_to_call(self, launch: Row) -> None:
+        start, caller = launch["launch_start_ns"], launch["caller"]
+        if start is None:
+            self.shell.notify("The trace does not say which call launched this.", markup=False)
             return
-        if wanted is None or wanted == self._jumped_to:
+        lane = timeline.lane_of(self.axis, launch)
+        self.launch, self.lane = launch, lane
+        if caller is not None:
+            self.track = Track(lane.number, "API calls", caller["process"], caller["thread"])
+        self.cursor_ns = start + self.axis.traces[lane.number].shift_ns
+        if self.cursor_ns < 0:
+            self.shell.notify("The call began before the first launch, where the axis begins.", markup=False)
+            self.cursor_ns = 0
+        self._arrive()
+
+    @queued
+    def action_range(self) -> None:
+        """What the measured range, else what is in view, holds: a table and its idle time."""
+        supersede(self, "range", self._sum_up)
+
+    async def _sum_up(self) -> None:
+        from kerneldb.tui.dialogs import Page
+
+        first, last = self._range
+        span = dataclasses.replace(timeline.Stretch.of(first, last, 1), step_ns=max(last - first, 1))
+        with self.shell.busy_while():
+            found = await self.store.read(tracks.summed, self.axis, span, NAMED_IN_RANGE)
+        idle = [gap for _, gap in self._gaps[1]]
+        self.shell.push_screen(Page("Range", table(found, idle, first, last)))
+
+    @property
+    def _range(self) -> tuple[int, int]:
+        """What is measured, else what is in view."""
+        if self.mark_ns is None:
+            return self.first_ns, min(self.last_ns, self.axis.end_ns)
+        first, last = sorted((self.mark_ns, self.cursor_ns))
+        return first, last
+
+    def action_search(self) -> None:
+        """Ask for a name, and go to what has it."""
+        from kerneldb.tui.dialogs import AskText
+
+        def found(text: str | None) -> None:
+            if text:
+                self._search = text
+                self.action_same("next")
+
+        self.shell.push_screen(
+            AskText("Search", "Part of a name: kernels, operators, calls, annotations; n and N go on"), found
+        )
+
+    def action_same(self, direction: timeline.Direction) -> None:
+        """The next or previous match of the search; without one, launch of the kernel under the cursor."""
+        if self._search:
+            supersede(self, "cursor", self._find, direction)
+        else:
+            self.action_step(direction, same=True)
+
+    async def _find(self, direction: timeline.Direction) -> None:
+        forward = direction == "next"
+        with self.shell.busy_while():
+            found = await self.store.read(tracks.search, self.axis, self._search, self.cursor_ns, forward=forward)
+            if found is None:
+                self.shell.notify(f"No further name with {self._search}; esc ends the search", markup=False)
+            elif found["kind"] == "launch":
+                launch = await self.store.read(timeline.launch, self.choice.selection(), found["trace_id"], found["id"])
+                if launch is not None:
+                    self._go_to(launch)
+            else:
+                self.track = Track(found["number"], found["kind"], found["process"], found["thread"])
+                self.cursor_ns = found["begins"]
+                self._arrive()
+
+    @queued
+    def action_levels(self) -> None:
+        """Nested events of the host in rows of their own, or in one."""
+        self.board.tracks.deep = not self.board.tracks.deep
+        if self.track is not None:
+            self.track = dataclasses.replace(self.track, depth=None)
+        self.board.tracks.paint(self._in_view)
+        self._draw()
+
+    @queued
+    def action_critical(self) -> None:
+        """Find the critical path, and show it."""
+        supersede(self, "critical", self._find_path)
+
+    async def _find_path(self) -> None:
+        if self.board.everything.launches > MOST_ON_PATH:
+            self.shell.notify(f"Over {MOST_ON_PATH:,} launches: restrict the traces first.", severity="warning")
             return
-        found = await self.store.read(timeline.first_of, self.choice.selection(), wanted)
-        if found is not None and any(one.trace_id == found["trace_id"] for one in self.axis.traces):
-            self.launch, self.lane = found, timeline.lane_of(self.axis, found)
-            begins, ends = self._times(found)
-            span = max((ends - begins) * AROUND, self.query_one(Gantt).columns)
-            self.first_ns, self.last_ns, self.cursor_ns = begins - span // 2, begins + span // 2, begins
-            self._clamp()
-            await self._view()
-        self._jumped_to = wanted
-
-    def shown(self) -> None:
-        """The pane came to the front: perhaps another kernel was looked at meanwhile."""
-        sought = self.shell.time_ns is not None or self.shell.signature not in {None, self._jumped_to}
-        self._stale = self._stale or (sought and bool(self.axis.traces))
-        super().shown()
-
-    # Other keys.
+        names = [one.trace for one in self.axis.traces]
+        with self.shell.busy_while():
+            steps = await self.store.call(lambda database: list(critical.in_traces(database.warehouse, names)))
+        self.board.tracks.add(tracks.path(self.axis, steps))
+        self._draw()
 
     @queued
     def action_measure(self) -> None:
@@ -386,12 +274,10 @@ class TimelinePane(Pane):
     @queued
     def action_filter(self) -> None:
         """Restrict the Selection to launches that began in the measured range, else in the range in view."""
-        if self.lane is None:
+        if self._stop is None:
             return
-        first, last = (
-            sorted((self.mark_ns, self.cursor_ns)) if self.mark_ns is not None else (self.first_ns, self.last_ns)
-        )
-        trace = self.axis.traces[self.lane.number]
+        first, last = self._range if self.mark_ns is not None else (self.first_ns, self.last_ns)
+        trace = self.axis.traces[self._stop.number]
         condition = f"start_ns BETWEEN {first - trace.shift_ns} AND {last - trace.shift_ns}"
         if len(self.axis.traces) > 1:
             condition = both(equals("trace", trace.trace), condition)
@@ -401,7 +287,7 @@ class TimelinePane(Pane):
     @queued
     def action_pin(self) -> None:
         """Move the lane under the cursor to the top, or back to its place."""
-        if self.lane is not None:
+        if self.lane is not None and self.track is None:
             self.board.pin(self.lane)
             self._draw()
 
@@ -411,13 +297,16 @@ class TimelinePane(Pane):
         supersede(self, "cursor", self._open)
 
     async def _open(self) -> None:
-        launch = await self._under_cursor()
+        launch = await self._under_cursor() if self.track is None else await self._tell()
         if launch is not None:
             self._jumped_to = launch["signature_id"]
             self.shell.show_signature(launch["signature_id"])
 
     def on_cancel(self) -> bool:
-        """Take the mark away; else show everything again."""
+        """End the search; else take the mark away; else show everything again."""
+        if self._search:
+            self._search = ""
+            return True
         if self.mark_ns is not None:
             self.action_measure()
             return True
@@ -428,7 +317,7 @@ class TimelinePane(Pane):
 
     def choice_changed(self) -> None:
         """Launches that are left out are no longer under the cursor."""
-        self.launch = self._found_at = None
+        self.launch = self._found_at = self._told = None
         self.key_queue.clear()
 
     def command(self) -> str | None:
@@ -437,6 +326,8 @@ class TimelinePane(Pane):
 
     def copies(self) -> list[Copy]:
         """The kernel under the cursor."""
+        if self.track is not None:
+            return [Copy("n", "name", self._event.text if self._event is not None else "")]
         one = self.launch if self._known else None
         if one is None:
             return []
@@ -448,48 +339,72 @@ class TimelinePane(Pane):
 
     # Drawing.
 
-    @on(Gantt.Pointed)
-    def _clicked(self, event: Gantt.Pointed) -> None:
-        lane = self.board.lane_at(event.row)
-        if lane is not None:
-            self._point(lane, self.first_ns + event.column * self._in_view.step_ns)
+    @property
+    def _event(self) -> Event | None:
+        """What the track under the cursor holds there."""
+        if self.track is None or self._is_told:
+            return self._told[2] if self._told is not None and self.track is not None else None
+        return self.board.tracks.at(self.track, self._span(), self.cursor_ns)
 
-    @queued
-    def _point(self, lane: Lane, time_ns: int) -> None:
-        self.lane, self.cursor_ns = lane, time_ns
-        self._pointed()
+    @property
+    def _is_told(self) -> bool:
+        return self._told is not None and self._told[:2] == (self.track, self.cursor_ns)
 
-    @on(Gantt.Turned)
-    def _turned(self, event: Gantt.Turned) -> None:
-        self.action_lane(event.by)
+    async def _tell(self) -> Row | None:
+        """Learn what the event under the cursor led to, and return the launch that it is linked with."""
+        track, time_ns = self.track, self.cursor_ns
+        if track is None:
+            return None
+        if self._told is None or not self._is_told:
+            event, words, launch = self._event, "", None
+            if event is None and track.kind in tracks.HOST:
+                event = inmost(await self.store.read(tracks.within, self.axis, track, self._span()), time_ns)
+            if event is not None and track.kind == "idle":
+                launch = await self.store.read(tracks.ended_by, self.axis, track, event)
+                words = origin(launch) if launch is not None else ""
+            elif event is not None and (found := await self.store.read(tracks.launched, self.axis, track, event)):
+                launch, n, total_ns = found
+                words = f"launched {several(n, 'activity', 'activities')}, {duration(total_ns)} in all"
+            self._told = track, time_ns, event, words, launch
+            self._draw()
+        return self._told[4]
 
-    @on(Gantt.Resized)
-    def _resized(self) -> None:
-        if self._columns not in {0, self.query_one(Gantt).columns}:
-            self.reload()
+    def _pointed(self) -> None:
+        super()._pointed()
+        supersede(self, "told", self._tell)
 
-    def _draw(self) -> None:
-        if self.board.stretch is None or self.lane is None:
-            return
-        pointer = Pointer(self.board.row_of(self.lane), self._column(self.cursor_ns))
-        if self._holds(self.launch) and self.launch is not None:
-            begins, ends = map(self._column, self._times(self.launch))
-            pointer = dataclasses.replace(pointer, launch=(begins, max(ends, begins + 1)))
-        if self.mark_ns is not None:
-            first, last = sorted((self._column(self.mark_ns), pointer.column))
-            pointer = dataclasses.replace(pointer, measured=(first, last))
-        self.query_one(Gantt).show(self.board.picture(), pointer)
-        where, measured = self.board.title(self.lane), None
-        if self.mark_ns is not None:
-            measured = abs(self.cursor_ns - self.mark_ns)
-        if self.launch is None or not self._known:
-            about = about_gap(where, measured, known=self._known)
+    def _arrive(self) -> None:
+        super()._arrive()
+        supersede(self, "told", self._tell)
+
+    def _held_times(self) -> tuple[int, int] | None:
+        if self.track is None:
+            return super()._held_times()
+        event = self._event
+        return None if event is None else (event.begins_ns, event.ends_ns)
+
+    def _link(self) -> tuple[int, int] | None:
+        """From a launch to its call, from a call to its first launch, from an idle time to the call that ended it."""
+        if self.track is None:
+            launch = self.launch if self._known else None
         else:
-            about = about_launch(self.launch, where, self._times(self.launch)[0], measured)
-        self.query_one("#launch", Static).update(about)
-        colours = partial(theme.ink, self.app)
-        self.query_one("#legend", Static).update(legend(self.board, self.size.width - 2, colours))
+            launch = self._told[4] if self._told is not None and self._is_told else None
+        if launch is None:
+            return None
+        lane = timeline.lane_of(self.axis, launch)
+        if self.track is not None and self.track.kind in {"operators", "API calls"}:
+            return self.board.row_of(lane), self._column(self._times(launch)[0])
+        if launch["launch_start_ns"] is None or launch["caller"] is None:
+            return None
+        call = Track(lane.number, "API calls", launch["caller"]["process"], launch["caller"]["thread"])
+        if not (row := self.board.row_of(call)):
+            return None
+        return row, self._column(launch["launch_start_ns"] + self.axis.traces[lane.number].shift_ns)
 
-    def _column(self, time_ns: int) -> int:
-        stretch = self._in_view
-        return (time_ns - stretch.first_ns) // stretch.step_ns
+    def _about(self) -> Content:
+        if self.track is None:
+            return super()._about()
+        event = self._event
+        words = self._told[3] if self._told is not None and self._is_told else ""
+        measured = "" if self._measured_ns is None else f"measured {duration(self._measured_ns)}  "
+        return about_event(self.axis, self.track, event, words, measured)

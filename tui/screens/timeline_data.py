@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from textual.content import Content
 
 from kerneldb.api import timeline
-from kerneldb.api.timeline import Seen
+from kerneldb.api.timeline import Lane, Seen
 from kerneldb.tui import theme
 from kerneldb.tui.numbers import amount, count, duration, figure, percent, safe, several
+from kerneldb.tui.screens.timeline_tracks import SPAN_HUES, Tracks, nearest
 from kerneldb.tui.widgets.gantt import Cell, Name, Picture, Row, clock
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kerneldb.api.queries import Connection
-    from kerneldb.api.timeline import Axis, Bin, Label, Lane, Stretch
+    from kerneldb.api.timeline import Axis, Bin, Label, Stretch
     from kerneldb.selection import Selection
+    from kerneldb.tui.screens.timeline_tracks import Placed, Stop
     from kerneldb.tui.store import Store
     from kerneldb.tui.theme import Hue
 
@@ -103,9 +105,10 @@ class FirstView:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Details:
-    """What comes after the bins: phases, names of wide launches, the launch under the cursor."""
+    """What comes after the bins: phases, modules, names of wide launches, the launch under the cursor."""
 
     phases: Mapping[int, Mapping[int, Bin]]
+    modules: Mapping[int, Mapping[int, Bin]]
     names: list[Label]
     launch: dict[str, Any] | None
 
@@ -118,14 +121,14 @@ def details(
     lane: Lane | None,
     span: tuple[int, int],
     *,
-    phases: bool,
-    names: bool,
+    wanted: Collection[str],
 ) -> Details:
-    """The details of `stretch`: phases or not, names or not, and the launch of `lane` (None: none) in `span`."""
+    """The details of `stretch` that are `wanted`, and the launch of `lane` (None: none) in `span`."""
     least = LEAST_NAMED_CELLS * stretch.step_ns
     return Details(
-        timeline.phases(con, axis, selection, stretch) if phases else {},
-        timeline.labels(con, axis, selection, stretch, least, NAMES) if names else [],
+        timeline.phases(con, axis, selection, stretch) if "phases" in wanted else {},
+        timeline.modules(con, axis, selection, stretch) if "modules" in wanted else {},
+        timeline.labels(con, axis, selection, stretch, least, NAMES) if "names" in wanted else [],
         timeline.at(con, axis, selection, lane, span) if lane is not None else None,
     )
 
@@ -152,21 +155,27 @@ def sentence_for(axis: Axis) -> str:
 class Board:
     """The lanes of an axis with what is in view.
 
-    Lanes stay, empty, where the view holds nothing of them. `has_phases` is set to False once it is known that there
-    are none anywhere.
+    Lanes stay, empty, where the view holds nothing of them. `has_phases` and `has_modules` are set to False once it is
+    known that there are none anywhere.
     """
 
     def __init__(
-        self, axis: Axis, everything: Seen = NOTHING, full: Stretch | None = None, pinned: tuple[Lane, ...] = ()
+        self, axis: Axis, everything: Seen = NOTHING, full: Stretch | None = None, before: Board | None = None
     ) -> None:
         self.axis = axis
         self.everything = everything
         self.full = full
-        self.pinned = tuple(lane for lane in pinned if lane in everything.lanes)
+        self.pinned: tuple[Lane, ...] = (
+            tuple(lane for lane in before.pinned if lane in everything.lanes) if before else ()
+        )
         self.view = everything
         self.stretch = full
         self.phases: Mapping[int, Bins] = {}
-        self.has_phases = True
+        self.modules: Mapping[int, Bins] = {}
+        self.has_phases = self.has_modules = True
+        self.tracks: Tracks = before.tracks if before else Tracks(axis)
+        if full is not None:
+            self.tracks.paint(full)
         self.names: Sequence[Label] = ()
         self._ordered = sorted(everything.lanes, key=lambda lane: lane.order)
 
@@ -175,9 +184,15 @@ class Board:
         """All lanes from top to bottom."""
         return [*self.pinned, *(lane for lane in self._ordered if lane not in self.pinned)]
 
+    @property
+    def stops(self) -> list[Stop]:
+        """All rows that the cursor goes to, from top to bottom."""
+        return [stop for _, stop in self._placed() if stop is not None]
+
     def see(self, view: Seen, stretch: Stretch) -> None:
         """Show another part."""
         self.view, self.stretch, self.names = view, stretch, ()
+        self.tracks.paint(stretch)
 
     def pin(self, lane: Lane) -> None:
         """Move a lane to the top, or back."""
@@ -189,12 +204,13 @@ class Board:
         kind = "queue" if lane.label.startswith("q") else "stream"
         return safe(f"{self._header(lane)} · {kind} {lane.label[1:] or 'not known'}")
 
-    def row_of(self, lane: Lane) -> int:
-        """The row of a lane in the picture."""
-        return next((place for place, (_, one) in enumerate(self._placed()) if one == lane), 0)
+    def row_of(self, stop: Stop) -> int:
+        """The row of a lane or a track in the picture; of a track that has none the nearest of its kind."""
+        placed = [one for _, one in self._placed()]
+        return placed.index(stop) if stop in placed else nearest(placed, stop)
 
-    def lane_at(self, row: int) -> Lane | None:
-        """The lane in a row of the picture; None for headers and phases."""
+    def stop_at(self, row: int) -> Stop | None:
+        """The lane or track in a row of the picture; None for headers and phases."""
         placed = self._placed()
         return placed[row][1] if row < len(placed) else None
 
@@ -222,19 +238,34 @@ class Board:
                     shares[place] = max(shares[place], min(one.busy_ns / step, 1.0))
         return shares
 
-    def _placed(self) -> list[tuple[Row, Lane | None]]:
-        rows: list[tuple[Row, Lane | None]] = [(self._lane(lane, pinned=True), lane) for lane in self.pinned]
-        header, phases = "", dict(self.phases)
-        for lane in self._ordered:
-            if lane in self.pinned:
-                continue
-            if self._header(lane) != header:
-                header, devices = self._header(lane), self.axis.traces[lane.number].devices
-                rows.append((Row("header", f"{header} · {devices}" if devices else header), None))
-                if (bins := phases.pop(lane.number, None)) is not None:  # once per trace
-                    rows.append((Row("phases", "phases", cells=self._cells(bins)), None))
-            rows.append((self._lane(lane, pinned=False), lane))
+    def _placed(self) -> list[Placed]:
+        rows: list[Placed] = [(self._lane(lane, pinned=True), lane) for lane in self.pinned]
+        for (number, _, device), group in itertools.groupby(
+            (lane for lane in self._ordered if lane not in self.pinned),
+            lambda lane: (lane.number, lane.process, lane.device),
+        ):
+            lanes = list(group)
+            header, devices = self._header(lanes[0]), self.axis.traces[number].devices
+            rows.append((Row("header", f"{header} · {devices}" if devices else header), None))
+            if number not in {one.number for _, one in rows[:-1] if isinstance(one, Lane) and one not in self.pinned}:
+                rows += self._named(number)
+                rows += self.tracks.of_trace(number)
+            rows += [(self._lane(lane, pinned=False), lane) for lane in lanes]
+            rows += self.tracks.of_device(number, device)
+        return rows + self.tracks.of_hosts()
+
+    def _named(self, number: int) -> list[Placed]:
+        """The phases and the modules of a trace."""
+        rows: list[Placed] = []
+        for label, found in (("phases", self.phases), ("modules", self.modules)):
+            if bins := found.get(number):
+                names = sorted({one.category or "" for one in bins.values()})
+                hues = {name: SPAN_HUES[place % len(SPAN_HUES)] for place, name in enumerate(names)}
+                rows.append((Row("phases", label, cells=self._phases(bins), hues=hues), None))
         return rows
+
+    def _phases(self, bins: Bins) -> dict[int, Cell]:
+        return {place: Cell(1, one.category) for place, one in bins.items()}
 
     def _header(self, lane: Lane) -> str:
         trace = self.axis.traces[lane.number]
@@ -297,13 +328,13 @@ def _amounts(board: Board) -> str:
 
 
 def about_gap(where: str, measured_ns: int | None, *, known: bool) -> Content:
-    """Three lines about the cursor where no launch is, or none is `known` yet."""
+    """Lines about the cursor where no launch is, or none is `known` yet."""
     found = "no launch here  " if known else "…  "
     return Content.assemble(_measured(measured_ns), found, Content.styled(where, "dim"), "\n\n")
 
 
 def about_launch(one: dict[str, Any], where: str, at_ns: int, measured_ns: int | None) -> Content:
-    """Three lines about a launch: its kernel and lane, its numbers, its full name."""
+    """Four lines about a launch: its kernel and lane, its numbers, its full name, where it comes from."""
     return Content.assemble(
         _measured(measured_ns),
         Content.styled(safe(one["short_name"] or one["copy_kind"] or one["kind"]), "bold"),
@@ -312,7 +343,19 @@ def about_launch(one: dict[str, Any], where: str, at_ns: int, measured_ns: int |
         safe("  ".join([f"at {clock(at_ns, 1)}", *facts_of(one)])),
         "\n",
         Content.styled(safe(one["name"] or ""), "dim"),
+        "\n",
+        origin(one),
     )
+
+
+def origin(one: dict[str, Any]) -> str:
+    """What launched it: the call, operator, module, Python line and annotation, as far as they are known."""
+    call = ""
+    if one["launch_start_ns"] is not None:
+        call = f"{one['api_call'] or 'launched'} {duration(max(one['start_ns'] - one['launch_start_ns'], 0))} before"
+    steps = (one["range_path"] or "").rsplit("/", 1)[-1]
+    parts = [call, one["op"], one["module"], one["python_line"], steps]
+    return safe("from " + " · ".join(part for part in parts if part)) if any(parts) else ""
 
 
 def _measured(ns: int | None) -> Content:

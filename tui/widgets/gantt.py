@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from kerneldb.tui.theme import Hue, Shade
 
-Kind = Literal["header", "phases", "lane"]
+Kind = Literal["header", "phases", "lane", "spans", "counter"]
+"""Phases are spans of launches; other spans, and counters, are of what is beside them."""
 
 LEVELS: Final = 8
 MOST_LINES: Final = 5
@@ -34,7 +35,8 @@ HEAD: Final = 2
 """Lines above the lanes: the map of everything, and the times."""
 LEAST_CELLS: Final = 4
 """Narrower launches get no name."""
-PHASE_HUES: Final[tuple[Hue, ...]] = ("cyan", "magenta", "yellow", "green", "orange", "blue")
+LEAST_LINES: Final = 2
+"""Lines of a lane where not all rows fit, as long as lanes take no more than a third of them."""
 TICK: Final = 14
 PLAIN: Final = Style()
 DIM: Final = Style(dim=True)
@@ -43,10 +45,14 @@ MARKED: Final = Style(bold=True, underline=True)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cell:
-    """One column of a lane: the share of its time that was busy (over 1 where launches overlap), and by what."""
+    """One column of a lane: the share of its time that was busy (over 1 where launches overlap), and by what.
+
+    Neighbours of the same `event` are one span.
+    """
 
     share: float
     category: str | None
+    event: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,13 +67,18 @@ class Name:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """A header, the phases of a trace, or a lane. `note` is written at the right of the gutter."""
+    """A header, the phases of a trace, a lane, spans or a counter. `note` is written at the right of the gutter.
+
+    `hues` are those of spans by what they are called; with `initials` one that is too narrow for that shows a letter.
+    """
 
     kind: Kind
     label: str
     note: str = ""
     cells: Mapping[int, Cell] = dataclasses.field(default_factory=dict)
     names: Sequence[Name] = ()
+    hues: Mapping[str, Hue] = dataclasses.field(default_factory=dict)
+    initials: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,12 +94,16 @@ class Picture:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pointer:
-    """The cursor: the row of `Picture.rows`, the column, the columns of the launch there, and those measured."""
+    """The cursor: the row of `Picture.rows`, the column, the columns of the launch there, and those measured.
+
+    `linked` is the row and column that an arrow goes to: the call of the launch, or the launch of the call.
+    """
 
     row: int = 0
     column: int = 0
     launch: tuple[int, int] | None = None
     measured: tuple[int, int] | None = None
+    linked: tuple[int, int] | None = None
 
 
 class Gantt(Widget, can_focus=True):
@@ -111,6 +126,19 @@ class Gantt(Widget, can_focus=True):
 
         by: int
 
+    @dataclasses.dataclass
+    class Zoomed(Message):
+        """The wheel over a column: in (+1) or out (-1)."""
+
+        by: int
+        column: int
+
+    @dataclasses.dataclass
+    class Dragged(Message):
+        """The chart was pulled by columns to the right (+) or the left (-)."""
+
+        by: int
+
     class Resized(Message):
         """There is another number of columns now."""
 
@@ -121,6 +149,8 @@ class Gantt(Widget, can_focus=True):
         self._top = 0
         self._height = 1
         """Lines of a lane."""
+        self._pressed_at: int | None = None
+        self._dragged = False
 
     @property
     def label_width(self) -> int:
@@ -172,10 +202,11 @@ class Gantt(Widget, can_focus=True):
         """Give lanes as many lines as there is room for; scroll to the row of the cursor, and a header right above."""
         rows, room = self.picture.rows, self.size.height - HEAD
         lanes = sum(1 for row in rows if row.kind == "lane") or 1
-        self._height = min(max((room - len(rows) + lanes) // lanes, 1), MOST_LINES)
+        least = LEAST_LINES if 3 * LEAST_LINES * lanes <= room else 1
+        self._height = min(max((room - len(rows) + lanes) // lanes, least), MOST_LINES)
         wanted = min(self.pointer.row, max(len(rows) - 1, 0))
         upper = wanted
-        while upper > 0 and rows[upper - 1].kind != "lane":
+        while upper > 0 and rows[upper - 1].kind in {"header", "phases"}:
             upper -= 1
         self._top = min(self._top, upper)
         while self._top < wanted and self.rows_shown()[1] <= wanted:
@@ -191,16 +222,41 @@ class Gantt(Widget, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """Put the cursor there."""
         row, _ = self._place(event.y - HEAD)
-        if event.y >= HEAD and row >= 0 and event.x >= self.label_width:
-            self.post_message(self.Pointed(row, event.x - self.label_width))
+        if self._dragged or event.y < HEAD or row < 0 or event.x < self.label_width:
+            return
+        self.post_message(self.Pointed(row, event.x - self.label_width))
 
-    def on_mouse_scroll_down(self) -> None:
-        """Lanes further down."""
-        self.post_message(self.Turned(1))
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Take hold of the chart."""
+        self._dragged = False
+        if event.x >= self.label_width:
+            self._pressed_at = event.x
+            self.capture_mouse()
 
-    def on_mouse_scroll_up(self) -> None:
-        """Lanes further up."""
-        self.post_message(self.Turned(-1))
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Pull the chart, where it is held."""
+        if self._pressed_at is not None and event.x != self._pressed_at:
+            self._dragged = True
+            self.post_message(self.Dragged(event.x - self._pressed_at))
+            self._pressed_at = event.x
+
+    def on_mouse_up(self) -> None:
+        """Let go."""
+        self._pressed_at = None
+        self.release_mouse()
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Zoom out; over the labels, lanes further down."""
+        self._wheel(event, 1)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Zoom in; over the labels, lanes further up."""
+        self._wheel(event, -1)
+
+    def _wheel(self, event: events.MouseEvent, by: int) -> None:
+        event.stop()
+        column = event.x - self.label_width
+        self.post_message(self.Turned(by) if column < 0 else self.Zoomed(-by, column))
 
     # Drawing.
 
@@ -256,33 +312,59 @@ class Gantt(Widget, can_focus=True):
         row, here = self.picture.rows[place], place == self.pointer.row
         if row.kind == "header":
             return [Segment(fit(row.label, self.size.width), Style(bold=True))]
-        drawn = self._phases(row) if row.kind == "phases" else self._lane(row, inner, here=here)
+        if row.kind in {"phases", "spans"}:
+            drawn = self._spans(row, here=here)
+        else:
+            drawn = self._lane(row, inner, self._lines(row), here=here)
+        drawn = self._crossed(drawn, place, last=inner == self._lines(row) - 1)
         if inner:
             return [Segment(" " * self.label_width), *drawn]
         label = fit(("▸" if here else " ") + row.label, self.label_width - len(row.note) - 1)
-        style = Style(bold=here, dim=row.kind == "phases")
+        style = Style(bold=here, dim=row.kind != "lane" and not here)
         return [Segment(label, style), Segment(row.note + " ", Style(dim=not here)), *drawn]
 
-    def _phases(self, row: Row) -> list[Segment]:
-        segments = []
-        phases = {column: safe(cell.category or "") for column, cell in row.cells.items()}
-        kinds = sorted(set(phases.values()))
-        for phase, columns in itertools.groupby(range(self.columns), phases.get):
-            width = len(list(columns))
-            if phase is None:
-                segments.append(Segment(" " * width))
-                continue
-            if len(phase) <= width - 2:
-                text = f"{phase} ".ljust(width, "─")
-            else:  # next to nothing of the name may fit
-                text = fit(phase, width) if width > LEAST_CELLS else "─" * width
-            hue = PHASE_HUES[kinds.index(phase) % len(PHASE_HUES)]
-            segments.append(Segment(text, self._style(hue)))
-        return segments
+    def _spans(self, row: Row, *, here: bool) -> list[Segment]:
+        """Spans with their names, and bars where there are only shorter ones."""
+        segments: list[Segment] = []
 
-    def _lane(self, row: Row, inner: int, *, here: bool) -> list[Segment]:
-        """One line of a lane; `here` is whether the cursor is in it."""
-        height = self._height
+        def key(column: int) -> tuple[str | None, int] | None:
+            cell = row.cells.get(column)
+            return None if cell is None else (cell.category, cell.event)
+
+        for found, group in itertools.groupby(range(self.columns), key):
+            columns = list(group)
+            if found is None or found[0] is None:
+                text = "".join(_short(row.cells.get(column)) for column in columns)
+                style = DIM
+            else:
+                text = _named(safe(found[0]), len(columns), initials=row.initials)
+                style = self._style(row.hues.get(found[0], "grey"))
+            segments += [
+                Segment(character, style + self._over(column, here=here))
+                for column, character in zip(columns, text, strict=False)
+            ]
+        return list(Segment.simplify(segments))
+
+    def _crossed(self, drawn: list[Segment], place: int, *, last: bool) -> list[Segment]:
+        """A line of a row with the arrow to what the event under the cursor is linked with, where it crosses it.
+
+        It ends in the `last` line of its row.
+        """
+        if self.pointer.linked is None:
+            return drawn
+        row, column = self.pointer.linked
+        if not min(row, self.pointer.row) <= place <= max(row, self.pointer.row) or not 0 <= column < self.columns:
+            return drawn
+        strip = Strip(drawn)
+        ends = place == row and last
+        mark = "◆" if ends else "│"
+        if not ends and strip.crop(column, column + 1).text not in {" ", "·", "─"}:
+            return drawn
+        arrow = Segment(mark, self._style("yellow") + Style(bold=True))
+        return [*strip.crop(0, column), arrow, *strip.crop(column + 1)]
+
+    def _lane(self, row: Row, inner: int, height: int, *, here: bool) -> list[Segment]:
+        """One line of a lane of so many; `here` is whether the cursor is in it."""
         from_below = height - 1 - inner
         text = self._written(row) if inner == (height - 1) // 2 else {}
         segments = []
@@ -293,7 +375,7 @@ class Gantt(Widget, can_focus=True):
                 style = self._style(theme.category_hue(category), filled=True)
             elif cell is not None:
                 character = _block(cell.share, from_below, height, least=1)
-                style = self._style(theme.category_hue(cell.category))
+                style = self._style(row.hues.get(cell.category or "", theme.category_hue(cell.category)))
             else:
                 character = "·" if not from_below and column % TICK == 0 else " "
                 character, style = "│" if column == self.pointer.column else character, DIM
@@ -319,6 +401,19 @@ class Gantt(Widget, can_focus=True):
             text = " " + fit(name.text, last - first - 2) + " "
             taken.update({first + place: (character, name.category) for place, character in enumerate(text)})
         return taken
+
+
+def _short(cell: Cell | None) -> str:
+    return " " if cell is None else _block(cell.share, 0, 1, least=1)
+
+
+def _named(name: str, width: int, *, initials: bool) -> str:
+    """A span of a width with as much of its name as has room."""
+    if len(name) <= width - 2:
+        return f"{name} ".ljust(width, "─")
+    if width > LEAST_CELLS:
+        return fit(name, width)
+    return (name[:1] if initials else "").ljust(width, "─")
 
 
 def gutter(width: int) -> int:

@@ -1,0 +1,227 @@
+"""The rows of a timeline beside its launches: idle times, the critical path, threads of the host, counters."""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from typing import TYPE_CHECKING, Any, Final
+
+from textual.content import Content
+
+from kerneldb.api.tracks import HOST, Line, Track
+from kerneldb.tui.numbers import amount, duration, figure, safe, several
+from kerneldb.tui.widgets.gantt import Cell, Row, clock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kerneldb.api.timeline import Axis, Lane, Stretch
+    from kerneldb.api.tracks import Event, Lines
+    from kerneldb.tui.theme import Hue
+
+    Stop = Lane | Track
+    """A row that the cursor goes to."""
+    Placed = tuple[Row, Stop | None]
+
+SPAN_HUES: Final[tuple[Hue, ...]] = ("cyan", "magenta", "yellow", "green", "orange", "blue")
+IDLE_HUES: Final[dict[str, Hue]] = {
+    "launch": "red", "sync": "orange", "allocation": "yellow", "copy": "cyan", "queued": "grey"
+}  # fmt: skip
+DEEPEST: Final = 12
+MOST_THREADS: Final = 8
+"""Threads of a trace that are shown: those with the most of their time in events."""
+SHORTEST: Final = 0.75
+"""Events of less than this part of a column are summed."""
+LABELS: Final = {"annotations": "annotated", "API calls": "API calls", "critical path": "critical"}
+
+
+class Tracks:
+    """What stands beside the launches: `known` tracks keep their row where the view holds nothing of them.
+
+    With `deep`, nested events have rows of their own, else the innermost is seen.
+    """
+
+    def __init__(self, axis: Axis) -> None:
+        self.axis = axis
+        self.deep = False
+        self.lines: Lines = {}
+        self._known: dict[Track, int] = {}
+        """The deepest event of each track so far."""
+        self._busy: dict[tuple[int, str | None, str | None], int] = {}
+        self._cells: dict[tuple[Track, int | None], dict[int, Cell]] = {}
+        self._stretch: Stretch | None = None
+
+    def add(self, lines: Mapping[Track, Line]) -> None:
+        """Take what is in view now; what of other kinds was known stays."""
+        kinds = {track.kind for track in lines}
+        self.lines = {track: line for track, line in self.lines.items() if track.kind not in kinds} | dict(lines)
+        for track, line in lines.items():
+            deepest = max((one.depth for one in line.events), default=0)
+            self._known[track] = max(self._known.get(track, 0), min(deepest, DEEPEST - 1))
+            place = track.number, track.process, track.thread
+            self._busy[place] = max(self._busy.get(place, 0), sum(one.ends_ns - one.begins_ns for one in line.events))
+        if self._stretch is not None:
+            self.paint(self._stretch)
+
+    def paint(self, stretch: Stretch) -> None:
+        """Make the cells of a stretch."""
+        moved = stretch != self._stretch
+        self._stretch, self._cells = stretch, {}
+        if moved:  # bins of another stretch say nothing of this one
+            self.lines = {
+                track: line if track.kind == "counter" else dataclasses.replace(line, shares={})
+                for track, line in self.lines.items()
+            }
+        for track, line in self.lines.items():
+            depths = range(self._known[track] + 1) if self.deep and track.kind in HOST else (None,)
+            for depth in depths:
+                self._cells[track, depth] = _painted(line, stretch, depth)
+
+    def of_trace(self, number: int) -> list[Placed]:
+        """The critical path, where it was asked for."""
+        return [self._row(track) for track in self._known if track == Track(number, "critical path")]
+
+    def of_device(self, number: int, device: int | None) -> list[Placed]:
+        """When the device was idle, and why."""
+        return [self._row(track) for track in self._known if track == Track(number, "idle", device=device)]
+
+    def of_hosts(self) -> list[Placed]:
+        """Threads and counters of all traces: below all lanes, so that those of several ranks stay together."""
+        rows: list[Placed] = []
+        for number in range(len(self.axis.traces)):
+            for place in self._threads(number):
+                rows.append((Row("header", self._thread(*place)), None))
+                tracks = [track for track in self._known if (track.number, track.process, track.thread) == place]
+                for track in sorted((one for one in tracks if one.kind in HOST), key=lambda one: HOST.index(one.kind)):
+                    rows += self._levels(track)
+            counters = [track for track in self._known if track.number == number and track.kind == "counter"]
+            if counters:
+                rows.append((Row("header", safe(f"{self.axis.traces[number].trace} · counters")), None))
+                rows += [self._row(track) for track in counters]
+        return rows
+
+    def _threads(self, number: int) -> list[tuple[int, str | None, str | None]]:
+        places = {(one.number, one.process, one.thread) for one in self._known if one.kind in HOST}
+        mine = [place for place in places if place[0] == number]
+        chosen = sorted(mine, key=lambda place: (-self._busy[place], str(place)))[:MOST_THREADS]
+        return sorted(chosen, key=str)
+
+    def _thread(self, number: int, process: str | None, thread: str | None) -> str:
+        left = len({(o.process, o.thread) for o in self._known if o.kind in HOST and o.number == number}) - MOST_THREADS
+        more = f" · {several(left, 'more thread')} not shown" if left > 0 else ""
+        return safe(
+            f"{self.axis.traces[number].trace} · host · process {process or '?'} · thread {thread or '?'}{more}"
+        )
+
+    def _levels(self, track: Track) -> list[Placed]:
+        if not self.deep:
+            return [self._row(track)]
+        return [self._row(track, depth) for depth in range(self._known[track] + 1)]
+
+    def _row(self, track: Track, depth: int | None = None) -> Placed:
+        line = self.lines.get(track, Line())
+        shown = self._cells.get((track, depth), {})
+        stop = dataclasses.replace(track, depth=depth)
+        if track.kind == "counter":
+            label, note = f" {track.name}", _value(line.most, line.unit)
+            return Row("counter", label, note, shown, hues={"": "blue"}), stop
+        names = {cell.category for cell in shown.values() if cell.category is not None}
+        known = IDLE_HUES if track.kind == "idle" else {}
+        hues = {name: known.get(name) or SPAN_HUES[zlib.crc32(name.encode()) % len(SPAN_HUES)] for name in names}
+        label = LABELS.get(track.kind, track.kind) if not depth else ""
+        return Row("spans", f" {label}", cells=shown, hues=hues, initials=track.kind == "idle"), stop
+
+    def at(self, track: Track, span: tuple[int, int], time_ns: int) -> Event | None:
+        """The event of a track at a time: the innermost, else the longest of those in the `span` of its column."""
+        events = self.lines.get(dataclasses.replace(track, depth=None), Line()).events
+        here = [one for one in events if one.begins_ns < span[1] and one.ends_ns > span[0]]
+        return inmost([one for one in here if track.depth in {None, one.depth}], time_ns)
+
+
+def inmost(events: Sequence[Event], time_ns: int) -> Event | None:
+    """The innermost event at a time; where there is none then, the longest."""
+    around = [one for one in events if one.begins_ns <= time_ns < one.ends_ns]
+    if around:
+        return max(around, key=lambda one: (one.depth, one.begins_ns))
+    return max(events, key=lambda one: one.ends_ns - one.begins_ns, default=None)
+
+
+def _painted(line: Line, stretch: Stretch, depth: int | None) -> dict[int, Cell]:
+    """Cells by column: inner events over outer ones, short ones where there is nothing else."""
+    cells = {} if depth else {place: Cell(share, None) for place, share in line.shares.items()}
+    if not line.events and line.most is not None:
+        return cells
+    least = stretch.step_ns * SHORTEST
+    for number, one in enumerate(line.events):
+        if depth is not None and one.depth != depth:
+            continue
+        if one.begins_ns >= stretch.last_ns or one.ends_ns <= stretch.first_ns:
+            continue
+        first = max((one.begins_ns - stretch.first_ns) // stretch.step_ns, 0)
+        last = min(-(-(one.ends_ns - stretch.first_ns) // stretch.step_ns), stretch.bins)
+        wide = one.ends_ns - one.begins_ns >= least
+        for column in range(first, max(last, first + 1)):
+            if wide or column not in cells:
+                cells[column] = Cell(1, one.text, number + 1)
+    return cells
+
+
+def nearest(placed: Sequence[Stop | None], stop: Stop) -> int:
+    """The row of the same track at another depth; else the first."""
+    for row, one in enumerate(placed):
+        if not (isinstance(stop, Track) and isinstance(one, Track)):
+            continue
+        if dataclasses.replace(one, depth=None) == dataclasses.replace(stop, depth=None):
+            return row
+    return 0
+
+
+def _value(value: float | None, unit: str | None) -> str:
+    if value is None:
+        return ""
+    return amount(value, "B") if unit == "bytes" else f"{figure(value)} {unit or ''}".strip()
+
+
+def about_event(axis: Axis, track: Track, event: Event | None, launched: str, measured: str) -> Content:
+    """Four lines about what a track holds under the cursor."""
+    where = f"{track.kind}  {axis.traces[track.number].trace}"
+    if track.thread is not None:
+        where += f" · thread {track.thread}"
+    if event is None:
+        return Content.assemble(
+            Content.styled(measured, "bold"), "nothing here  ", Content.styled(safe(where), "dim"), "\n\n\n"
+        )
+    name = about_cause(event.facts) if track.kind == "idle" else event.text
+    numbers = f"at {clock(event.begins_ns, 1)}  lasts {duration(event.ends_ns - event.begins_ns)}"
+    return Content.assemble(
+        Content.styled(measured, "bold"), Content.styled(safe(name), "bold"), Content.styled(f"  {safe(where)}", "dim"),
+        "\n", numbers, "\n", safe(launched), "\n",
+    )  # fmt: skip
+
+
+def about_cause(facts: Mapping[str, Any]) -> str:
+    """Why a device was idle, as a sentence."""
+    if not facts.get("cause"):
+        return "idle"
+    waited = f" in {facts['waiting_call']}" if facts["waiting_call"] else ""
+    late = f", the host {duration(facts['host_late_ns'])} late" if facts["host_late_ns"] else ""
+    return f"idle: {facts['cause']}{waited}{late}; then {facts['next_op'] or facts['next'] or '?'}"
+
+
+def table(rows: Sequence[Mapping[str, Any]], idle: Iterable[Event], first_ns: int, last_ns: int) -> str:
+    """A range as lines: idle time by cause, then launches, operators and calls by name."""
+    span = max(last_ns - first_ns, 1)
+    causes: dict[str, int] = {}
+    for one in idle:
+        if (ns := min(one.ends_ns, last_ns) - max(one.begins_ns, first_ns)) > 0:
+            causes[one.text] = causes.get(one.text, 0) + ns
+    listed: list[tuple[str, str, int | None, int]] = [
+        ("idle", cause, None, ns) for cause, ns in sorted(causes.items(), key=lambda one: -one[1])
+    ]
+    listed += [(row["kind"], row["name"], row["n"], row["total_ns"]) for row in rows]
+    lines = [f"{duration(span)} from {clock(first_ns, 1)}", "", f"{'':9}{'time':>10}{'%':>7}{'n':>9}  name"]
+    for kind, name, n, ns in listed:
+        lines.append(
+            f"{kind:9}{duration(ns):>10}{100 * ns / span:7.1f}{'' if n is None else format(n, ','):>9}  {safe(name)}"
+        )
+    return "\n".join(lines)
