@@ -151,19 +151,18 @@ class Guard:
     def _fitted(self, table: str, frame: pl.DataFrame) -> pl.DataFrame:
         """Without numbers that their columns do not hold, and without rows that lack what makes them one."""
         narrow, needed = _columns(table)
-        for name in narrow.intersection(frame.columns):
-            kind = frame.schema[name]
-            if not kind.is_numeric() or kind in NARROW:
-                continue
-            fits = pl.col(name).is_between(SMALLEST, LARGEST)
-            odd = frame.filter(~fits)
-            if odd.height:
-                self._add(f"{table}.{name} beyond 32 bits", odd.height, (None, f"{odd[name][0]:,}"))
-                frame = frame.with_columns(pl.when(fits).then(name).alias(name))
-        for name, kind in frame.schema.items():
-            if kind == pl.String:
-                longest: int = frame.select(pl.col(name).str.len_bytes().max().fill_null(0)).item()
-                limits.NAME.check(longest, f"{table}.{name} of {{}} bytes")
+        wide = [name for name, kind in frame.schema.items() if kind.is_numeric() and kind not in NARROW]
+        fits = {name: pl.col(name).is_between(SMALLEST, LARGEST) for name in wide if name in narrow}
+        texts = [name for name, kind in frame.schema.items() if kind == pl.String]
+        lengths = (pl.col(name).str.len_bytes().max().fill_null(0) for name in texts)
+        asked = frame.select(*lengths, *((~fit).any().alias(name) for name, fit in fits.items()))
+        found = asked.row(0, named=True) if asked.width else {}
+        for name in [name for name in fits if found[name]]:
+            odd = frame.filter(~fits[name])
+            self._add(f"{table}.{name} beyond 32 bits", odd.height, (None, f"{odd[name][0]:,}"))
+            frame = frame.with_columns(pl.when(fits[name]).then(name).alias(name))
+        for name in texts:
+            limits.NAME.check(found[name], f"{table}.{name} of {{}} bytes")
         known = [name for name in needed if name in frame.columns and frame[name].null_count()]
         if not known:
             return frame

@@ -6,17 +6,18 @@ import csv
 import dataclasses
 import functools
 import hashlib
-import importlib.resources
+import importlib
 import io
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from importlib.resources.abc import Traversable
 
     from kerneldb.schemas.headers import Argument, Header
 
+HERE: Final = Path(__file__).parent
 BLOCK: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 SUBJECTS: Final = (
     "core", "time", "work", "names", "collectives", "compare", "counters", "energy", "replay", "lake",
@@ -61,10 +62,9 @@ class Doc:
     notes: str | None = None
 
 
-def sql_files(name: str) -> list[Traversable]:
+def sql_files(name: str) -> list[Path]:
     """The SQL files of a folder of this package, by name."""
-    files = importlib.resources.files("kerneldb.schemas").joinpath(name).iterdir()
-    return sorted((file for file in files if file.name.endswith(".sql")), key=lambda file: file.name)
+    return sorted(HERE.joinpath(name).glob("*.sql"))
 
 
 @functools.cache
@@ -185,21 +185,19 @@ def reference() -> dict[str, dict[str, list[str | None]]]:
 
 def reference_rows(table: str) -> list[dict[str, str]]:
     """The rows of reference/<table>.csv, as text."""
-    file = importlib.resources.files("kerneldb.schemas").joinpath("reference", f"{table}.csv")
-    return list(csv.DictReader(io.StringIO(file.read_text("utf-8"))))
+    text = HERE.joinpath("reference", f"{table}.csv").read_text("utf-8")
+    return list(csv.DictReader(io.StringIO(text)))
 
 
-def _reference() -> list[Traversable]:
-    files = importlib.resources.files("kerneldb.schemas").joinpath("reference").iterdir()
-    return sorted((file for file in files if file.name.endswith(".csv")), key=lambda file: file.name)
+def _reference() -> list[Path]:
+    return sorted(HERE.joinpath("reference").glob("*.csv"))
 
 
-def _arithmetic() -> list[Traversable]:
+def _arithmetic() -> list[Path]:
     """The code that makes the derived tables. By its place: importing it takes longer than reading it."""
-    package = importlib.resources.files("kerneldb")
-    files = [file for file in package.joinpath("reconciliation").iterdir() if file.name.endswith(".py")]
+    package = Path(importlib.import_module("kerneldb").__path__[0])
     around = package.joinpath("warehouse", "reconciliation.py"), _store("reconciliation")
-    return [*sorted(files, key=lambda file: file.name), *around]
+    return [*sorted(package.joinpath("reconciliation").glob("*.py")), *around]
 
 
 @functools.cache
@@ -209,8 +207,8 @@ def objects_hash() -> str:
     return hashlib.sha256(b"\0".join(made)).hexdigest()[:16]
 
 
-def _store(file: str) -> Traversable:
-    return importlib.resources.files("kerneldb.schemas").joinpath("store", f"{file}.sql")
+def _store(file: str) -> Path:
+    return HERE.joinpath("store", f"{file}.sql")
 
 
 @functools.cache

@@ -11,7 +11,6 @@ arguments vary, so the rule of each head is remembered.
 from __future__ import annotations
 
 import pkgutil
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 from kerneldb.names.demangling import demangle, strip_suffixes
 from kerneldb.names.dtypes import argument_types, element_type, packed_types, typed
 from kerneldb.names.model import Decoded, Facts
+from kerneldb.names.patterns import Pattern
 from kerneldb.names.shortening import shorten
 from kerneldb.names.structure import parse
 from kerneldb.names.tables import rows_of
@@ -40,7 +40,7 @@ _HEAD_LIMIT = 400
 class Rule:
     """A line of the table: what a head in which ``pattern`` occurs says, and what reads the rest of the name."""
 
-    pattern: re.Pattern[str]
+    pattern: Pattern
     facts: Facts
     reader: Reader | None
 
@@ -57,7 +57,7 @@ def _read_rules() -> tuple[Rule, ...]:
             "direction": row["direction"] or None,
         }
         reader = pkgutil.resolve_name(f"{__package__}.{row['reader']}") if row["reader"] else None
-        rules.append(Rule(re.compile(row["pattern"]), facts, reader))
+        rules.append(Rule(Pattern(row["pattern"]), facts, reader))
     return tuple(rules)
 
 
@@ -67,7 +67,7 @@ RULES = _read_rules()
 @lru_cache(maxsize=20_000)
 def _rule(head: str, kind: str) -> Rule | None:
     """Return the first rule whose pattern occurs in the head; a copy or fill event is one whatever its name says."""
-    found = next((rule for rule in RULES if rule.pattern.search(head)), None)
+    found = next((rule for rule in RULES if rule.pattern.occurs_in(head)), None)
     category = kind.upper()
     if category not in {"MEMCPY", "MEMSET"} or (found is not None and found.facts["category"] == category):
         return found

@@ -9,7 +9,7 @@ have names of their own, which are known.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kerneldb.names.dtypes import element_type
@@ -28,7 +28,6 @@ _INTEGERS: Final = re.compile(r"u?int\d+|bool")
 _FLOAT: Final = re.compile(r"(?:fp|bf|tf)\d+\w*|complex\d+")
 _NARROW: Final = re.compile(r"fp[48]\w*")
 _DECORATION: Final = re.compile(r"\.(?:default|out|\w*[A-Z]\w*)$|_(?:out)?$")
-_TABLE: Final = tuple((row["category"], re.compile(row["pattern"])) for row in rows_of("operators.csv"))
 
 
 class Named(Protocol):
@@ -60,6 +59,11 @@ class Settled(NamedTuple):
     dtype_source: str | None
 
 
+@cache
+def _table() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((row["category"], re.compile(row["pattern"])) for row in rows_of("operators.csv"))
+
+
 @lru_cache(maxsize=20_000)
 def operator_category(op: str) -> str | None:
     """Return the category of an operator's work, None where it is not known or of several kinds.
@@ -69,7 +73,7 @@ def operator_category(op: str) -> str | None:
     """
     whole = _DECORATION.sub("", op.rpartition("/")[2]).lower()
     base = whole.rpartition("::")[2]
-    return next((found for found, names in _TABLE if names.fullmatch(base) or names.fullmatch(whole)), None)
+    return next((found for found, names in _table() if names.fullmatch(base) or names.fullmatch(whole)), None)
 
 
 def settle(name: Named, op: str | None, inputs: Sequence[str]) -> Settled:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import importlib.resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 def rows_of(file: str) -> Iterator[dict[str, str]]:
     """Yield the rows of a CSV file of this package; lines that begin with ``#`` are comments."""
-    text = importlib.resources.files(__package__).joinpath(file).read_text("utf-8")
+    text = Path(__file__).with_name(file).read_text("utf-8")
     yield from csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
