@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from kerneldb.api.queries import Connection
     from kerneldb.warehouse import Warehouse
 
 PARTS: Final = ("runs", "points", "before", "nodes", "edges")
@@ -89,13 +90,12 @@ class Graph:
         return node, found[::-1]
 
 
-def graphs(warehouse: Warehouse, where: str | None, traces: Sequence[str]) -> list[Graph]:
-    """The graph of each job, a trace of no job alone, of the selected launches. Raises as `selecting` does."""
-    with selecting(warehouse, where, traces) as con:
-        for part in PARTS:
-            con.register(f"critical_{part}", table(con, f"critical_{part}"))
-        nodes, edges = (con.table(f"critical_{part}").to_arrow_table() for part in ("nodes", "edges"))
-        shifts = dict(con.table("critical_runs").select("trace", "shift_ns").distinct().fetchall())
+def graphs(con: Connection) -> list[Graph]:
+    """The graph of each job, a trace of no job alone, of the launches that `con` reads as `selection`."""
+    for part in PARTS:
+        con.register(f"critical_{part}", table(con, f"critical_{part}"))
+    nodes, edges = (con.table(f"critical_{part}").to_arrow_table() for part in ("nodes", "edges"))
+    shifts = dict(con.table("critical_runs").select("trace", "shift_ns").distinct().fetchall())
     jobs = nodes["job"].to_pylist()
     begins = [0, *itertools.accumulate(len(list(group)) for _, group in itertools.groupby(jobs))]
     targets = edges["target"].to_pylist()
@@ -127,9 +127,9 @@ def _graph(job: str, begin: int, nodes: pa.Table, edges: pa.Table, shifts: Mappi
     return Graph(job, times, ends, targets, sources, weights, waits, edges, released, moments[0], shifts)
 
 
-def in_traces(warehouse: Warehouse, traces: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The steps of the critical path of each job, by the clocks of the traces. Raises as `selecting`."""
-    for graph in graphs(warehouse, None, traces):
+def in_traces(con: Connection) -> Iterator[dict[str, Any]]:
+    """The steps of the critical path of each job, by the clocks of the traces, of what `con` reads as `selection`."""
+    for graph in graphs(con):
         for step in _steps(graph):
             if (trace := step.get("trace")) is not None:
                 yield step | {"start_ns": step["start_ns"] + graph.begins_ns + graph.shifts[trace]}
@@ -145,7 +145,8 @@ def critical_path(
     """
     import pyarrow as pa
 
-    found = graphs(warehouse, where, traces)
+    with selecting(warehouse, where, traces) as con:
+        found = graphs(con)
     rows = itertools.chain.from_iterable(_steps(one) if key == STEPS else _sums(one, key, most) for one in found)
     return pa.Table.from_pylist(list(rows), pa.schema(_schema(key)))
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from kerneldb.api import critical
 from kerneldb.api.queries import statement
 from kerneldb.report.model import Table
+from kerneldb.selection import Selection
 from kerneldb.warehouse import execute
 
 if TYPE_CHECKING:
@@ -74,6 +76,11 @@ class Asking:
         if plan.is_sparse and rows:
             columns = tuple(one for one in columns if any(row[one.name] is not None for row in rows))
         return Table(plan.caption.format(**self.params), columns, rows, self.sql(plan.query), plan.missing)
+
+    def critical_path(self, trace: str) -> Rows:
+        """The steps of the critical path of a trace, by its clock."""
+        Selection(None, (trace,)).bind(self._con)
+        return list(critical.in_traces(self._con))
 
     def rule_rows(self, name: str) -> Rows:
         """The rows of the statement of a rule."""

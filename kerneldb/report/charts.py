@@ -157,10 +157,27 @@ def roofline(points: Rows, roofs: Rows) -> dict[str, Any]:
             y,
             color=alt.Color("category:N", scale=alt.Scale(range=list(COLOURS)), title="category"),
             size=alt.Size("total_ns:Q", legend=None, scale=alt.Scale(range=[30, 600])),
-            tooltip=["kernel:N", "category:N", *_tips("intensity", "flops_per_second", "total_ns")],
+            tooltip=[tip for name, tip in _kernel_tips() if any(row.get(name) is not None for row in points)],
         )
     )
     return _finished((lines + names + dots).properties(width=WIDTH - 160, height=380))
+
+
+def _kernel_tips() -> list[tuple[str, Any]]:
+    """What a pointer over a dot of a roofline shows, by column: where the bytes are measured, `method` says so."""
+    import altair as alt
+
+    words = {
+        "kernel": "kernel", "op": "operator", "input_dims": "shapes", "dtype": "type", "category": "category",
+        "bound": "bound by", "method": "work and bytes from",
+    }  # fmt: skip
+    numbers = {
+        "n": "launches", "total_ns": "GPU time in ns", "intensity": "FLOP/byte", "flops_per_second": "FLOP/s",
+        "bytes_per_second": "bytes/s", "flops": "FLOP of a launch", "moved_bytes": "bytes of a launch",
+        "modelled_bytes": "bytes by the shapes", "pct_attainable": "% of attainable",
+    }  # fmt: skip
+    texts = [(name, alt.Tooltip(f"{name}:N", title=title)) for name, title in words.items()]
+    return texts + [(name, alt.Tooltip(f"{name}:Q", title=title, format=".4~s")) for name, title in numbers.items()]
 
 
 def scatter(

@@ -255,6 +255,8 @@ ROOFLINE: Final = Plan(
         KERNEL,
         DTYPE,
         OPERATOR,
+        Column("input_dims", "shapes", "code"),
+        Column("moved_bytes", "bytes", "rate"),
         Column("intensity", "FLOP/byte", "number"),
         Column("flops_per_second", "FLOP/s", "rate"),
         Column("pct_peak_flops", "of peak FLOP/s", "percent", OVER_PEAK),

@@ -28,7 +28,9 @@ PLANES: Final = 6
 """Bytes of a number: 2^48 ns are 78 hours."""
 MOST: Final = 1_000_000
 """Events of a page; beyond it the shortest are left out."""
-LANES: Final = ("annotations", "Python", "operators", "API calls")
+PATH: Final = "critical path"
+MOST_ON_PATH: Final = 20_000
+"""With more launches than this, a page has no critical path: it would take minutes."""
 LEVEL: Final = 6
 COLUMNS: Final = ("place", "lane", "row", "name", "category", "start_ns", "duration_ns", "number", "link")
 
@@ -60,7 +62,7 @@ class Events:
 def gather(ask: Asking, most: int = MOST) -> Events:
     """The events of the trace that `ask` is about: launches before all others, long ones before short ones."""
     launches, host = _launches(ask), _host(ask)
-    parts = [_spans(ask), launches, _gaps(ask), host]
+    parts = [*_path(ask, launches.height), _spans(ask), launches, _gaps(ask), host]
     frame = pl.concat(parts)
     found = frame.height
     if found > most:
@@ -103,6 +105,18 @@ def _launches(ask: Asking) -> pl.DataFrame:
 
 def _gaps(ask: Asking) -> pl.DataFrame:
     return _plain(ask.frame("events_gaps"), lane=pl.lit("idle"), category="idle: " + pl.col("cause"))
+
+
+def _path(ask: Asking, launches: int) -> Iterator[pl.DataFrame]:
+    """The critical path, unless there are so many `launches` that it takes too long."""
+    steps = ask.critical_path(str(ask.params["trace"])) if launches <= MOST_ON_PATH else []
+    if not steps:
+        return
+    what = pl.when(pl.col("part") == "host").then(pl.coalesce("call", "op")).otherwise(pl.col("kernel"))
+    found = pl.DataFrame(steps, infer_schema_length=None).sort("start_ns", maintain_order=True)
+    told = pl.concat_str(pl.col("part") + ": " + pl.col("cause"), what, separator=", ", ignore_nulls=True)
+    lane = pl.lit(PATH)
+    yield _plain(found.select("start_ns", "duration_ns", category="part", name=told), place=lane, lane=lane)
 
 
 def _spans(ask: Asking) -> pl.DataFrame:

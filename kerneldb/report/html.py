@@ -18,6 +18,8 @@ from kerneldb.output.text import harmless
 from kerneldb.output.units import duration
 from kerneldb.report.model import Chart, Report, is_number, notes, shown
 
+TOLD: Final = 5
+"""Marks of a chart that its text names."""
 UNUSABLE: Final = (OSError, UnicodeDecodeError, RuntimeError)
 """What a cache that cannot be read or written raises; RuntimeError is for a user without a home."""
 ENDS_WITH: Final = "\n/* sha256 {} */\n"
@@ -45,9 +47,25 @@ def page(report: Report) -> str:
         is_number=is_number,
         shown=shown,
         notes=notes,
+        words=words,
         anchors=anchors([section.title for section in report.sections]),
     )
     return text
+
+
+def words(chart: Chart) -> str:
+    """A chart for who cannot see it: its caption, and what its first marks stand for."""
+    layer = chart.spec.get("layer", [chart.spec])[-1]
+    axes = [layer["encoding"][axis] for axis in ("y", "x") if "field" in layer["encoding"].get(axis, {})]
+    rows = layer.get("data", chart.spec.get("data", {})).get("values", [])
+    names = " and ".join(axis.get("title") or axis["field"].lstrip("_") for axis in axes)
+    told = [" ".join(_plain(row.get(axis["field"])) for axis in axes) for row in rows[:TOLD]]
+    rest = ", …" if len(rows) > TOLD else ""
+    return f"{chart.caption}: {len(rows):,} marks by {names}: {', '.join(told)}{rest}"
+
+
+def _plain(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _file(name: str) -> str:

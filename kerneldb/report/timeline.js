@@ -1,7 +1,7 @@
 /* A timeline on a canvas: packed events (kerneldb/report/events.py) in rows, drawn at most once per pixel. */
 "use strict";
 const Timeline = (() => {
-  const PLANES = 6, TOP = 22, LABEL = 190, GAP = 8, HEAD = 18, ROW = 15, COUNTER = 42;
+  const PLANES = 6, TOP = 22, GAP = 8, HEAD = 18, ROW = 15, COUNTER = 42;
   const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c7a00", "#7f7f7f"];
   const IDLE = {launch: "#b03a2e", sync: "#d68910", allocation: "#9a7d0a", copy: "#2471a3", queued: "#85929e"};
   const KEYS = [["drag, ← →", "move"], ["wheel, + −", "zoom"], ["shift + drag", "choose a range"], ["0", "whole trace"], ["g, shift + g", "largest gap, next gap"],
@@ -50,6 +50,12 @@ const Timeline = (() => {
     const size = Math.abs(ns);
     const [scale, unit] = size >= 1e9 ? [1e9, "s"] : size >= 1e6 ? [1e6, "ms"] : size >= 1e3 ? [1e3, "µs"] : [1, "ns"];
     return `${Number((ns / scale).toPrecision(4)).toLocaleString("en")} ${unit}`;
+  }
+
+  /* Black or white, whichever can be read on a colour. */
+  function on(colour) {
+    const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+    return colour.length < 7 ? "#888" : 0.3 * red + 0.59 * green + 0.11 * blue > 125 ? "#000" : "#fff";
   }
 
   function element(tag, text, attributes = {}) {
@@ -150,7 +156,7 @@ const Timeline = (() => {
       canvas.addEventListener("keydown", (event) => this.press(event));
       this.search.addEventListener("input", () => this.find(this.search.value));
       this.search.addEventListener("keydown", (event) => { if (event.key === "Enter") this.next(event.shiftKey ? -1 : 1); });
-      new ResizeObserver(() => requestAnimationFrame(() => { if (this.scroll.clientWidth !== this.wide + LABEL) this.resize(); })).observe(this.scroll);
+      new ResizeObserver(() => requestAnimationFrame(() => { if (this.scroll.clientWidth !== this.wide + this.left) this.resize(); })).observe(this.scroll);
       window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
     }
 
@@ -187,7 +193,8 @@ const Timeline = (() => {
 
     resize() {
       const ratio = window.devicePixelRatio || 1, width = Math.max(320, this.scroll.clientWidth);
-      this.wide = width - LABEL;
+      this.left = width < 700 ? 4 : 190;
+      this.wide = width - this.left;
       this.canvas.style.width = `${width}px`;
       this.canvas.style.height = `${this.high}px`;
       this.canvas.width = width * ratio;
@@ -196,8 +203,8 @@ const Timeline = (() => {
       this.draw();
     }
 
-    at(x) { return this.from + (x - LABEL) / this.wide * (this.to - this.from); }
-    x(t) { return LABEL + (t - this.from) / (this.to - this.from) * this.wide; }
+    at(x) { return this.from + (x - this.left) / this.wide * (this.to - this.from); }
+    x(t) { return this.left + (t - this.from) / (this.to - this.from) * this.wide; }
     clamp() {
       const span = Math.min(Math.max(this.to - this.from, 20), this.end * 1.02);
       this.from = Math.max(-this.end * 0.01, Math.min(this.from, this.end * 1.01 - span));
@@ -215,16 +222,16 @@ const Timeline = (() => {
     paint() {
       const pen = this.pen, style = getComputedStyle(this.box);
       const [ink, dim, line, paper] = ["--ink", "--dim", "--line", "--paper"].map((name) => style.getPropertyValue(name).trim() || "#888");
-      pen.setTransform(this.canvas.width / (this.wide + LABEL), 0, 0, this.ratio, 0, 0);
+      pen.setTransform(this.canvas.width / (this.wide + this.left), 0, 0, this.ratio, 0, 0);
       pen.fillStyle = paper;
-      pen.fillRect(0, 0, this.wide + LABEL, this.high);
+      pen.fillRect(0, 0, this.wide + this.left, this.high);
       pen.font = "11px system-ui, sans-serif";
       pen.textBaseline = "middle";
       this.ruler(dim, line);
       for (const row of this.rows) {
         if (row.head) this.head(row, ink, line);
         else if (row.counter) this.counter(row, dim, line);
-        else this.row(row, paper);
+        else this.row(row);
       }
       this.marks(ink);
     }
@@ -241,7 +248,7 @@ const Timeline = (() => {
 
     head(row, ink, line) {
       const pen = this.pen;
-      pen.fillStyle = line; pen.fillRect(0, row.y, this.wide + LABEL, 1);
+      pen.fillStyle = line; pen.fillRect(0, row.y, this.wide + this.left, 1);
       pen.fillStyle = ink;
       const text = `${this.closed.has(row.key) ? "▸" : "▾"} ${row.head.lane} · ${row.head.place}`;
       pen.fillText(text, 4, row.y + HEAD / 2 + 1);
@@ -256,32 +263,32 @@ const Timeline = (() => {
       const origin = this.data.origin;
       let from = Math.max(0, first(ts, this.from + origin) - 1);
       for (let i = from; i < ts.length; i++) {
-        const x = Math.max(LABEL, this.x(ts[i] - origin)), y = bottom - values[i] / most * (row.high - 4);
+        const x = Math.max(this.left, this.x(ts[i] - origin)), y = bottom - values[i] / most * (row.high - 4);
         if (i === from) pen.moveTo(x, y);
         else { pen.lineTo(x, this.last_y); pen.lineTo(x, y); }
         this.last_y = y;
         if (ts[i] - origin > this.to) break;
       }
       pen.stroke();
-      pen.fillStyle = line; pen.fillRect(LABEL, bottom, this.wide, 1);
+      pen.fillStyle = line; pen.fillRect(this.left, bottom, this.wide, 1);
     }
 
     /* Events that are narrower than a pixel are drawn as one, and the search for the next begins after it. */
-    row(row, paper) {
+    row(row) {
       const {start, length, name, n} = row.lane, pen = this.pen, scale = this.wide / (this.to - this.from), ends = this.ends(row.lane);
-      const high = ROW - 2, y = row.y + 1, right = LABEL + this.wide, names = this.data.names, matches = this.matches;
+      const high = ROW - 2, y = row.y + 1, right = this.left + this.wide, names = this.data.names, matches = this.matches;
       let i = first(ends, this.from), last = -1;
       while (i < n && start[i] <= this.to) {
-        const x = Math.max(LABEL, LABEL + (start[i] - this.from) * scale);
-        const stop = Math.min(right, LABEL + (start[i] + length[i] - this.from) * scale), width = Math.max(stop - x, 0.8);
+        const x = Math.max(this.left, this.left + (start[i] - this.from) * scale);
+        const stop = Math.min(right, this.left + (start[i] + length[i] - this.from) * scale), width = Math.max(stop - x, 0.8);
         const colour = matches && !matches.has(name[i]) ? "#8886" : this.colours[name[i]];
         if (colour !== last) { pen.fillStyle = colour; last = colour; }
         pen.fillRect(x, y, width > 3 ? width - 0.5 : width, high);
         if (width > 28) {
-          pen.fillStyle = paper; last = -1;
+          pen.fillStyle = on(colour); last = -1;
           pen.fillText(names[name[i]].slice(0, Math.floor((width - 6) / 5.6)), x + 3, y + high / 2 + 0.5);
         }
-        const following = this.from + (x + width - LABEL) / scale;
+        const following = this.from + (x + width - this.left) / scale;
         i = width < 1 && i + 1 < n && start[i + 1] < following ? Math.max(i + 1, first(start, following, i + 1)) : i + 1;
       }
     }
@@ -351,7 +358,7 @@ const Timeline = (() => {
 
     under(x, y) {
       const row = this.rows.find((one) => y >= one.y && y < one.y + one.high);
-      if (!row?.lane || x < LABEL) return row ?? null;
+      if (!row?.lane || x < this.left) return row ?? null;
       const lane = row.lane, reach = 3 / this.wide * (this.to - this.from), t = this.at(x);
       let best = null;
       for (let i = first(this.ends(lane), t - reach); i < lane.n && lane.start[i] <= t + reach; i++) {
@@ -436,7 +443,7 @@ const Timeline = (() => {
       const inside = host ? this.around(host.lane.place, host.lane.start[host.i]) : lane.gpu ? [] : this.around(lane.place, start).filter((one) => one.lane !== lane);
       for (const one of inside.filter((one) => !host || one.lane !== host.lane)) add(`in ${{annotations: "annotation", operators: "operator"}[one.lane.lane] ?? one.lane.lane}`, `${names[one.lane.name[one.i]]}, ${time(one.lane.length[one.i])}`, one);
       if (lane.lane === "idle" && host) for (const one of this.around(host.lane.place, start + lane.length[i] / 2)) add("host meanwhile", `${one.lane.lane}: ${names[one.lane.name[one.i]]}, ${time(one.lane.length[one.i])}`, one);
-      if (!lane.gpu) { add("launched", linked.length ? `${linked.length.toLocaleString("en")} activities, ${time(linked.reduce((sum, one) => sum + one.lane.length[one.i], 0))}` : "nothing"); for (const one of linked.slice(0, 8)) add("", names[one.lane.name[one.i]], one); }
+      if (!lane.gpu && lane.lane !== "critical path") { add("launched", linked.length ? `${linked.length.toLocaleString("en")} activities, ${time(linked.reduce((sum, one) => sum + one.lane.length[one.i], 0))}` : "nothing"); for (const one of linked.slice(0, 8)) add("", names[one.lane.name[one.i]], one); }
       this.told.replaceChildren(table);
     }
 

@@ -14,7 +14,7 @@ _found AS (
         NULL::BIGINT AS api_index,
         NULL::BIGINT AS op_id
     FROM ranges
-    WHERE trace_id IN (FROM _ids) AND device IS NULL AND kind NOT IN ('gpu_user_annotation')
+    WHERE trace_id IN (FROM _ids) AND device IS NULL AND kind NOT IN ('gpu_user_annotation', 'Trace')
     UNION ALL
     SELECT 'operators', process, thread, name, start_ns, duration_ns, NULL, op_id
     FROM ops WHERE trace_id IN (FROM _ids)

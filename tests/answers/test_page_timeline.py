@@ -84,6 +84,20 @@ def test_every_event_of_the_trace_is_packed(database: Database, held: events.Eve
     assert {one["name"] for one in header["counters"]} == {row["name"] for row in counters} != set()
 
 
+def test_the_critical_path_is_a_lane_where_a_trace_is_small_enough(
+    database: Database, held: events.Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lane = held.frame.filter(pl.col("lane") == events.PATH)
+    (total,) = database.sql("SELECT max(end_ns) AS last_ns FROM kernels").rows()
+    assert (lane["start_ns"] + lane["duration_ns"]).max() == total["last_ns"]
+    path = database.critical_path("cause").rows()
+    assert lane["duration_ns"].sum() == sum(row["path_ns"] for row in path)
+    monkeypatch.setattr(events, "MOST_ON_PATH", 1)
+    with asking(database) as ask:
+        without = events.gather(ask.about(trace=TRACE)).frame
+    assert without.height == held.frame.height - lane.height
+
+
 def test_launches_are_linked_with_their_calls(database: Database, held: events.Events) -> None:
     header, lanes = unpacked(events.packed(held))
     flat = [(one["start"][i], header["names"][one["name"][i]]) for one in lanes for i in range(one["n"])]

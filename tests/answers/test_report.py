@@ -61,6 +61,31 @@ def test_every_query_gives_the_rows_above_it(compared: Database, example_report:
             assert not piece.sql.startswith("-")
 
 
+def test_charts_have_words_for_who_cannot_see_them(example_report: Report) -> None:
+    drawn = {b.caption: b for s in example_report.sections for b in s.blocks if isinstance(b, Chart)}
+    top = table(example_report, "Top kernels").rows[0]
+    words = html.words(drawn["Top kernels"])
+    assert words.startswith("Top kernels: ")
+    assert f"{top['kernel']} {top['share_pct']:.4g}" in words
+    text = html.page(example_report)
+    for chart in drawn.values():
+        assert html.words(chart).split(":")[0] in text
+
+
+def test_a_dot_of_the_roofline_tells_shapes_and_where_its_bytes_are_from() -> None:
+    point = {
+        "kernel": "k", "category": "GEMM", "intensity": 2.0, "flops_per_second": 1e12, "total_ns": 5,
+        "input_dims": "[[2, 4], [4, 8]]", "moved_bytes": 64.0, "modelled_bytes": 48.0, "method": "counters",
+        "dtype": None,
+    }  # fmt: skip
+    roof = {"name": "r", "intensity": 1.0, "flops_per_second": 1e13}
+    dots = charts.roofline([point], [roof])["layer"][-1]
+    assert {tip["title"] for tip in dots["encoding"]["tooltip"]} >= {
+        "shapes", "bytes of a launch", "bytes by the shapes", "work and bytes from",
+    }  # fmt: skip
+    assert "type" not in {tip["title"] for tip in dots["encoding"]["tooltip"]}
+
+
 def test_sections_have_names_of_their_own(compared: Database, example_report: Report) -> None:
     both = changes.comparison(compared, "base", "slower", 0.03)
     for report in (example_report, both):

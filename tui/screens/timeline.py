@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 
 from kerneldb.api import critical, timeline, tracks
 from kerneldb.api.tracks import Line, Track
+from kerneldb.selection import Selection
 from kerneldb.tui.early_keys import queued
 from kerneldb.tui.model import both, equals
 from kerneldb.tui.numbers import duration, several
@@ -19,6 +20,8 @@ from kerneldb.tui.screens.timeline_tracks import about_event, inmost, table
 from kerneldb.tui.tasks import supersede
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual.content import Content
 
     from kerneldb.api.queries import Connection
@@ -35,6 +38,12 @@ MOST_ON_PATH: Final = 200_000
 def beside(con: Connection, shown: Axis, stretch: Stretch, *, sums: bool) -> Lines:
     """What stands beside the launches of a stretch, idle times but for."""
     return tracks.host(con, shown, stretch, stretch.step_ns, sums=sums) | tracks.counters(con, shown, stretch)
+
+
+def path_of(con: Connection, traces: Sequence[str]) -> list[Row]:
+    """The steps of the critical path of traces."""
+    Selection(None, tuple(traces)).bind(con)
+    return list(critical.in_traces(con))
 
 
 class TimelinePane(LanesPane):
@@ -259,9 +268,8 @@ class TimelinePane(LanesPane):
         if self.board.everything.launches > MOST_ON_PATH:
             self.shell.notify(f"Over {MOST_ON_PATH:,} launches: restrict the traces first.", severity="warning")
             return
-        names = [one.trace for one in self.axis.traces]
         with self.shell.busy_while():
-            steps = await self.store.call(lambda database: list(critical.in_traces(database.warehouse, names)))
+            steps = await self.store.read(path_of, [one.trace for one in self.axis.traces])
         self.board.tracks.add(tracks.path(self.axis, steps))
         self._draw()
 
