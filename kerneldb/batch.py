@@ -7,6 +7,7 @@ anywhere and in parallel; a spool folder left behind by a killed process holds n
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections import defaultdict, deque
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kerneldb import files, limits
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from concurrent.futures import Future, ThreadPoolExecutor
 
     import polars as pl
@@ -55,10 +57,23 @@ class Manifest:
 
 def write_part(frame: pl.DataFrame, path: Path) -> None:
     """Write the Parquet file `path`. Raises OSError where the disk is full or cannot be written."""
+    with _disk_errors(path):
+        frame.write_parquet(path, compression="lz4", statistics=False)
+
+
+def write_run(frame: pl.DataFrame, path: Path) -> None:
+    """Write `path`, in a folder made for it, so that parts of it are read fast. Raises OSError as `write_part` does."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _disk_errors(path):
+        frame.write_ipc(path)
+
+
+@contextlib.contextmanager
+def _disk_errors(path: Path) -> Iterator[None]:
     import polars as pl
 
     try:
-        frame.write_parquet(path, compression="lz4", statistics=False)
+        yield
     except pl.exceptions.ComputeError:  # an error of the system in the words of the format: ask the system itself
         path.with_suffix(".probe").write_bytes(bytes(PROBE_BYTES))
         raise

@@ -5,17 +5,26 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Final, NamedTuple, cast
 
 import polars as pl
 
+from kerneldb.ingest.pytorch import fields
 from kerneldb.ingest.pytorch.events import EXAMPLES
 from kerneldb.ingest.pytorch.narrow import Chunk, Column, CounterEvent, Row, Values
 from kerneldb.ingest.pytorch.values import SATURATED_US
+from kerneldb.ingest.runs import Runs, Shelf
 
 DTYPES: Final = {"q": pl.Int64, "Q": pl.UInt64, "d": pl.Float64, "I": pl.UInt32}
 WIDTHS: Final = {code: array(code).itemsize for code in DTYPES}
 TIMES: Final = ("ts", "dur")
+KEYS: Final = dict.fromkeys(fields.INTERNED, "ts") | {"gpu": "correlation"}
+"""Group → the column in whose order its rows are wanted."""
+COUNTERS: Final = {"name": pl.String, "process": pl.String, "ts_ns": pl.Int64, "args": pl.String}
+MANY_EVENTS: Final = 1 << 18
+"""So many are made into columns at once."""
 
 
 class Interner:
@@ -49,12 +58,13 @@ class Part(NamedTuple):
 
 
 class Collector:
-    """Accumulates chunks. `add` is called in file order.
+    """Accumulates chunks: `add` is called in file order, `settle` after the last one.
 
-    `frame(group)` takes what a group holds, and then counts in `untimed` the events without a time.
+    `rows` has the events of each group: with their position `id`, codes that the interners explain, and times in ns.
+    `untimed` counts those without a time. Long traces go into files of `scratch`, until it is closed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, scratch: Path | None = None) -> None:
         self._interners: dict[str, Interner] = defaultdict(Interner)
         self.threads = self._interners["thread"]
         self.calls = self._interners["call"]
@@ -74,10 +84,16 @@ class Collector:
         self.unread: Counter[str] = Counter()
         self.untimed: Counter[str] = Counter()
         self.marks: Counter[tuple[str, str]] = Counter()
-        self.counters: list[CounterEvent] = []
         self.window_end_ns: int | None = None
+        self.shelf = Shelf(scratch)
+        self.rows: dict[str, Runs] = {group: self.shelf.runs(key) for group, key in KEYS.items()}
+        self.counters = self.shelf.runs("ts_ns")
         self._parts: dict[str, list[Part]] = defaultdict(list)
-        self._whole: dict[tuple[int, str], list[int]] = defaultdict(list)
+        self._counted: list[CounterEvent] = []
+        self._waiting = 0
+        self._whole: dict[tuple[int, str], array[int]] = defaultdict(lambda: array("I"))
+        self._beside = ThreadPoolExecutor(1, thread_name_prefix="kerneldb-collector")
+        self._work: Future[None] | None = None
 
     def add(self, chunk: Chunk, reader: int = 0) -> None:
         """Take the events of one chunk, whose codes `reader` gave."""
@@ -88,17 +104,52 @@ class Collector:
         self.skipped.update(chunk.skipped)
         self.unread.update(chunk.unread)
         self.marks.update(chunk.marks)
-        self.counters += chunk.counters
+        self._counted += chunk.counters
         self.old_categories |= chunk.old_categories
         ends = [end for end in (self.window_end_ns, chunk.window_end_ns) if end is not None]
         self.window_end_ns = max(ends, default=None)
         for column, rows in chunk.meanings.items():
-            self._whole[reader, column] += self._interners[column].add(rows)
+            self._whole[reader, column].extend(self._interners[column].add(rows))
         for group, columns in chunk.groups.items():
             time = cast("Column", columns.get("ts") or columns["ts_ns"])
             self._parts[group].append(Part(reader, len(time.data) // WIDTHS[time.code], columns))
+        self._waiting += chunk.events
+        if self._waiting >= MANY_EVENTS:
+            self._put()
 
-    def _series(self, name: str, parts: list[Part]) -> pl.Series:
+    def settle(self) -> None:
+        """Wait until all events are in columns. Raises what went wrong there."""
+        self._put()
+        self._wait()
+
+    def close(self) -> None:
+        """Forget all rows, and remove their files."""
+        self._beside.shutdown()
+        self.shelf.clear()
+
+    def _put(self) -> None:
+        """Make columns of what was added, while the next chunks come."""
+        self._wait()
+        parts, counted = self._parts, self._counted
+        self._parts, self._counted, self._waiting = defaultdict(list), [], 0
+        whole = {key: codes[:] for key, codes in self._whole.items()}
+        self._work = self._beside.submit(self._store, parts, counted, whole)
+
+    def _wait(self) -> None:
+        if self._work is not None:
+            self._work.result()
+
+    def _store(
+        self, parts: Mapping[str, list[Part]], counted: list[CounterEvent], whole: Mapping[tuple[int, str], array[int]]
+    ) -> None:
+        for group, some in parts.items():
+            frame = self._frame(group, some, whole)
+            self.untimed[group] += frame["ts"].null_count()
+            self.rows[group].add(frame.with_row_index("id", offset=self.rows[group].height))
+        if counted:
+            self.counters.add(pl.DataFrame(counted, schema=COUNTERS, orient="row", strict=False))
+
+    def _series(self, name: str, parts: list[Part], whole: Mapping[tuple[int, str], array[int]]) -> pl.Series:
         """A column of all parts; NULL in those that lack it."""
         found = next(part.columns[name] for part in parts if name in part.columns)
         if isinstance(found, list):
@@ -119,27 +170,12 @@ class Collector:
             start += part.rows
         series = _array(found.code, b"".join(data))
         if name in self._interners:
-            series = self._translated(name, series, parts)
+            series = _translated(name, series, parts, whole)
         return (series.scatter(pl.concat(nulls), None) if nulls else series).alias(name)
 
-    def _translated(self, name: str, codes: pl.Series, parts: list[Part]) -> pl.Series:
-        """Codes of the readers as codes of the whole; 0 also where a reader has given none yet."""
-        starts: dict[int, int] = {}
-        whole: list[int] = []
-        for reader in {part.reader: None for part in parts}:
-            starts[reader] = len(whole)
-            whole += self._whole[reader, name] or [0]
-        shifts = pl.DataFrame({"start": [starts[part.reader] for part in parts], "rows": [part.rows for part in parts]})
-        shift = shifts.select(pl.col("start").cast(pl.UInt32).repeat_by("rows").explode()).to_series()
-        return pl.Series(whole, dtype=pl.UInt32).gather(codes + shift)
-
-    def frame(self, group: str) -> pl.DataFrame | None:
-        """All rows of `group` in file order with their position `order`, or None where there is none."""
-        parts = self._parts.pop(group, None)
-        if parts is None:
-            return None
+    def _frame(self, group: str, parts: list[Part], whole: Mapping[tuple[int, str], array[int]]) -> pl.DataFrame:
         names = dict.fromkeys(name for part in parts for name in part.columns)
-        frame = pl.DataFrame([self._series(name, parts) for name in names])
+        frame = pl.DataFrame([self._series(name, parts, whole) for name in names])
         floats = [name for name, kind in frame.schema.items() if kind == pl.Float64]
         frame = frame.with_columns(pl.col(floats).fill_nan(None))
         times = [_nanoseconds(pl.col(name)) for name in TIMES if name in frame.columns]
@@ -150,8 +186,23 @@ class Collector:
         if "finished" in frame.columns:
             said = pl.Series([row != ("false",) for row in self._interners["finished"].rows()], dtype=pl.Boolean)
             frame = frame.with_columns(finished=said.gather(frame["finished"]))
-        self.untimed[group] += frame["ts"].null_count()
-        return frame.with_row_index("order")
+        if KEYS[group] not in frame.columns:
+            frame = frame.with_columns(pl.lit(None, dtype=pl.Int64).alias(KEYS[group]))
+        return frame
+
+
+def _translated(
+    name: str, codes: pl.Series, parts: list[Part], whole: Mapping[tuple[int, str], array[int]]
+) -> pl.Series:
+    """Codes of the readers as codes of the whole; 0 also where a reader has given none yet."""
+    starts: dict[int, int] = {}
+    joined = array("I")
+    for reader in {part.reader: None for part in parts}:
+        starts[reader] = len(joined)
+        joined.extend(whole.get((reader, name)) or array("I", [0]))
+    shifts = pl.DataFrame({"start": [starts[part.reader] for part in parts], "rows": [part.rows for part in parts]})
+    shift = shifts.select(pl.col("start").cast(pl.UInt32).repeat_by("rows").explode()).to_series()
+    return pl.Series(values=joined, dtype=pl.UInt32).gather(codes + shift)
 
 
 def _array(code: str, data: bytes) -> pl.Series:

@@ -1,4 +1,4 @@
-"""Converts one PyTorch profiler trace into a spool: read in chunks, link, write the tables, report what was done."""
+"""Converts one PyTorch trace into a spool: read in chunks, link in order of time, write the tables, report on it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,16 +18,19 @@ from kerneldb.errors import NotATraceError
 from kerneldb.ingest.ledger import UNKNOWN
 from kerneldb.ingest.output import File, Output, Report
 from kerneldb.ingest.pytorch import census, repair, rocm, tables, workers
-from kerneldb.ingest.pytorch.collect import Collector
-from kerneldb.ingest.pytorch.host import Host, read_host
+from kerneldb.ingest.pytorch.callers import Callers
+from kerneldb.ingest.pytorch.collect import Collector, Interner
+from kerneldb.ingest.pytorch.host import GROUPS, Host, read_host
 from kerneldb.ingest.pytorch.identity import CallRow, call_row
-from kerneldb.ingest.pytorch.launches import Activities, LaunchRows, read_activities
+from kerneldb.ingest.pytorch.launches import Activities, LaunchRows
 from kerneldb.ingest.pytorch.narrow import Narrower
 from kerneldb.ingest.pytorch.split import Splitter
 from kerneldb.ingest.readers import Options, Progress
+from kerneldb.ingest.runs import stretches
 from kerneldb.ingest.source import Source
 from kerneldb.ingest.threads import mapped
 
+SCRATCH: Final = "scratch"
 FLOWS: Final = ("s", "t", "f")
 RENUMBERED: Final = "launches whose device was numbered by the driver: given the number of HIP"
 SLICE_ROWS: Final = 1 << 16
@@ -44,33 +47,24 @@ class Parsed:
     trailing: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True)
 class Linked:
-    """The parsed trace with every link made.
+    """What is known of a trace once every link is made and all rows are written.
 
     `calls` are the rows of `op_calls` in code order, `devices` those of `devices`; `numbers` says which device of HIP a
-    recorded number is, where they differ.
+    recorded number is, where they differ. `stored` counts rows by table, `categories` those of `ranges` by category,
+    `statuses` launches.
     """
 
     parsed: Parsed
-    host: Host
-    activities: Activities | None
     calls: list[CallRow]
     devices: pl.DataFrame
     numbers: dict[int, int]
-
-
-def link(parsed: Parsed) -> Linked:
-    """Link calls to operators, launches to calls, and compute the identities."""
-    host = read_host(parsed.collected)
-    calls = [call_row(values) for values in parsed.collected.calls.rows()]
-    activities = read_activities(parsed.collected, host)
-    used = [] if activities is None else activities.frame["device"].drop_nulls().unique().sort().to_list()
-    numbers, devices = rocm.numbered(tables.devices(parsed.metadata), used, tables.allocating(host.memory))
-    if activities is not None and numbers:
-        frame = activities.frame.with_columns(pl.col("device").replace(numbers))
-        activities = dataclasses.replace(activities, frame=frame)
-    return Linked(parsed, host, activities, calls, devices, numbers)
+    copied_external_ids: bool
+    stored: Counter[str] = dataclasses.field(default_factory=Counter)
+    categories: Counter[str] = dataclasses.field(default_factory=Counter)
+    statuses: Counter[str] = dataclasses.field(default_factory=Counter)
+    window: times.Window = (None, None)
 
 
 def convert(source: Source, folder: Path, options: Options, progress: Progress | None = None) -> Manifest:
@@ -78,25 +72,26 @@ def convert(source: Source, folder: Path, options: Options, progress: Progress |
 
     Raises NotATraceError where the text holds no events array; UnreadableTraceError where it cannot be opened.
     """
-    linked = link(parse(source, progress))
-    parsed, collected = linked.parsed, linked.parsed.collected
+    with contextlib.closing(Collector(folder / SCRATCH)) as collected:
+        return _convert(parse(source, collected, progress), source, folder, options)
+
+
+def _convert(parsed: Parsed, source: Source, folder: Path, options: Options) -> Manifest:
+    collected = parsed.collected
     output = Output(folder, [source])
     output.spool.guard.until(collected.window_end_ns)
-    statuses = _write_launches(output, linked)
-    _write_host(output, linked)
-    _report(output.report, linked, statuses)
+    linked = link(parsed, output)
+    _report(output.report, linked)
     _account(output.report, linked, options.keep_environment)
     cut = parsed.truncated or source.damage is not None
     output.report.add("truncated", source.damage or "the text ends before the trace does", int(cut))
-    output.window = _window(linked)
-    output.launches = 0 if linked.activities is None else linked.activities.frame.height
-    with_stacks = (linked.host.ranges["cat"] == "python_function").any() or any(
-        stack for stack, *_ in collected.notes.rows()
-    )
+    output.window = linked.window
+    output.launches = linked.stored["launches"]
+    with_frames = any(category == "python_function" for category, _ in collected.labels.rows())
     marks = {
         "old_categories": collected.old_categories,
-        "record_function_id": "Record function id" in linked.host.ops.columns,
-        "copied_external_ids": linked.activities is not None and linked.activities.copied_external_ids,
+        "record_function_id": "Record function id" in collected.rows["op"].columns,
+        "copied_external_ids": linked.copied_external_ids,
     }
     return output.finish(
         options,
@@ -106,11 +101,31 @@ def convert(source: Source, folder: Path, options: Options, progress: Progress |
         **tables.clock(parsed.metadata, output.window[0]),
         era=tables.era(parsed.metadata, marks),
         has_shapes=any(call["input_dims"] is not None for call in linked.calls),
-        has_stacks=bool(with_stacks),
+        has_stacks=with_frames or any(stack for stack, *_ in collected.notes.rows()),
     )
 
 
-def parse(source: Source, progress: Progress | None = None) -> Parsed:
+def link(parsed: Parsed, output: Output) -> Linked:
+    """Link calls to operators, launches to calls, compute the identities, and write all rows."""
+    collected, places = parsed.collected, Interner()
+    callers = Callers(collected)
+    calls = [call_row(values) for values in collected.calls.rows()]
+    numbers, devices = rocm.numbered(
+        tables.devices(parsed.metadata), callers.devices, tables.allocating(collected.rows["memory"])
+    )
+    linked = Linked(parsed, calls, devices, numbers, callers.copied)
+    labels = tables.op_labels(collected, calls)
+    for host in read_host(collected, places):
+        callers.add(host)
+        _write_host(output, linked, host, labels)
+    for group in GROUPS:
+        collected.rows[group].clear()
+    _write_launches(output, linked, Activities(collected, callers, numbers), places)
+    _write_rest(output, linked)
+    return linked
+
+
+def parse(source: Source, collected: Collector, progress: Progress | None = None) -> Parsed:
     """Read all events of `source`, piece by piece."""
 
     def watched(blocks: Iterator[bytes]) -> Iterator[bytes]:
@@ -120,14 +135,13 @@ def parse(source: Source, progress: Progress | None = None) -> Parsed:
                 progress(source.read_bytes, source.stored_bytes)
 
     with contextlib.closing(source.blocks()) as blocks:
-        return _parse(source, Splitter(watched(blocks)))
+        return _parse(source, Splitter(watched(blocks)), collected)
 
 
-def _parse(source: Source, splitter: Splitter) -> Parsed:
+def _parse(source: Source, splitter: Splitter, collected: Collector) -> Parsed:
     if splitter.head is None:
         message = f"{source.label}: no `traceEvents` array, so this is not a PyTorch profiler trace."
         raise NotATraceError(message)
-    collected = Collector()
     behind: str | None = None
     in_object, trailing = bool(splitter.head.strip()), ""
     narrower = Narrower()
@@ -145,6 +159,7 @@ def _parse(source: Source, splitter: Splitter) -> Parsed:
         behind = tail.behind
     else:
         behind += "," + splitter.tail.decode("utf-8", errors="replace")
+    collected.settle()
     rest, trailing = repair.split_end(behind or "", in_object)
     closed = behind is not None and (rest.endswith("}") or not in_object)
     metadata, repairs = _metadata(splitter.head, rest)
@@ -164,47 +179,63 @@ def _metadata(head: bytes, behind: str) -> tuple[dict[str, Any], int]:
     return found, repaired + more + halves
 
 
-def _write_launches(output: Output, linked: Linked) -> Counter[str]:
-    """Write launches, signatures and names; returns the launch statuses with their counts."""
-    if linked.activities is None:
-        return Counter()
-    launches = LaunchRows(linked.activities, linked.host, linked.parsed.collected, linked.calls)
+def _write_launches(output: Output, linked: Linked, activities: Activities, places: Interner) -> None:
+    """Write launches, signatures and names."""
+    if activities.shapes.is_empty():
+        return
+    launches = LaunchRows(activities, places, linked.parsed.collected, linked.calls)
     for part in launches.slices():
         output.write("launches", part)
     output.spool.write("signatures", launches.signatures())
     output.spool.write("kernel_names", launches.names())
-    return launches.statuses
+    linked.statuses = launches.statuses
+    linked.stored["launches"] = launches.statuses.total()
+    linked.window = times.widened(linked.window, activities.window)
 
 
-def _write_host(output: Output, linked: Linked) -> None:
-    collected, host, calls = linked.parsed.collected, linked.host, linked.calls
-    distinct = {call["call_id"]: call for call in calls}
-    if distinct:
-        output.spool.write("op_calls", pl.DataFrame(list(distinct.values()), infer_schema_length=None))
-    labels = tables.op_labels(collected, calls)
+def _write_host(output: Output, linked: Linked, host: Host, labels: Mapping[str, pl.DataFrame]) -> None:
+    """Write what happened on the host in one stretch of time."""
+    collected, until = linked.parsed.collected, linked.parsed.collected.window_end_ns
+    fresh, ranges = host.ops.slice(host.open_ops), host.ranges.slice(host.open_ranges)
     ops = functools.partial(tables.op_rows, labels=labels, frames=host.ranges["name"])
-    for rows in mapped(ops, host.ops.iter_slices(SLICE_ROWS)):
-        output.write("ops", rows)
-    for rows in mapped(functools.partial(tables.api_rows, collected=collected), host.apis.iter_slices(SLICE_ROWS)):
-        output.write("api_calls", rows)
-    output.write("ranges", tables.range_rows(host.ranges, collected, linked.numbers))
+    apis = functools.partial(tables.api_rows, collected=collected)
+    for table, made in (("ops", mapped(ops, _slices(fresh))), ("api_calls", mapped(apis, _slices(host.apis)))):
+        for rows in made:
+            output.write(table, rows)
+    output.write("ranges", tables.range_rows(host, collected, linked.numbers))
     output.write("memory_events", tables.memory_rows(host.memory, collected))
     output.write("sync_events", tables.sync_rows(host.syncs, collected))
-    output.write("metrics", tables.metric_rows(host.ranges))
-    output.write("samples", tables.sample_rows(collected.counters))
+    output.write("metrics", tables.metric_rows(ranges))
+    stored = {"ops": fresh, "api_calls": host.apis, "ranges": ranges}
+    stored |= {"memory_events": host.memory, "sync_events": host.syncs}
+    linked.stored.update({table: frame.height for table, frame in stored.items()})
+    linked.categories.update(dict(ranges.drop_nulls("cat").group_by("cat").len().iter_rows()))
+    for frame in (fresh, host.apis, host.syncs):
+        linked.window = times.widened(linked.window, times.span(frame, "ts", pl.col("dur"), until))
+
+
+def _slices(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    return frame.iter_slices(SLICE_ROWS) if frame.height else iter(())
+
+
+def _write_rest(output: Output, linked: Linked) -> None:
+    """Write what has no place in time, or nothing around it."""
+    distinct = {call["call_id"]: call for call in linked.calls}
+    if distinct:
+        output.spool.write("op_calls", pl.DataFrame(list(distinct.values()), infer_schema_length=None))
+    counters = linked.parsed.collected.counters
+    for stretch in stretches([counters], SLICE_ROWS) if counters.height else ():
+        output.write("samples", tables.sample_rows(counters.between(stretch).iter_rows()))
     output.write("devices", linked.devices)
     output.write("process_groups", tables.process_groups(linked.parsed.metadata))
 
 
-def _report(report: Report, linked: Linked, statuses: Counter[str]) -> None:
+def _report(report: Report, linked: Linked) -> None:
     """Account for every event."""
-    parsed, host, collected = linked.parsed, linked.host, linked.parsed.collected
+    parsed, collected, statuses = linked.parsed, linked.parsed.collected, linked.statuses
     report.counts["read", "events"] = (collected.events, None)
-    report.add("stored", "launches", statuses.total())
-    stored = {"ops": host.ops, "api_calls": host.apis, "ranges": host.ranges, "memory_events": host.memory}
-    stored["sync_events"] = host.syncs
-    for table, frame in stored.items():
-        report.add("stored", table, frame.height)
+    for table in ("launches", "ops", "api_calls", "ranges", "memory_events", "sync_events"):
+        report.add("stored", table, linked.stored[table])
     example = collected.examples[0] if collected.examples else None
     report.add("repaired", "event that is not valid JSON", collected.repaired, example)
     report.add("lost", "event that cannot be read", collected.lost, example)
@@ -236,18 +267,6 @@ def _account(report: Report, linked: Linked, keep_environment: bool) -> None:
     census.account(census.METADATA, tables.unread_metadata(linked.parsed.metadata, keep_environment), report)
     second = linked.parsed.metadata.get("traceEvents")
     report.add("lost", "event of a second `traceEvents`", len(second) if isinstance(second, list) else 0)
-    spans = linked.host.ranges.drop_nulls("cat").group_by("cat").len()
-    for category, n in census.most(dict(spans.iter_rows())).items():
+    for category, n in census.most(linked.categories).items():
         if census.CATEGORIES.reason(category) is not None:
             report.add("note", f"category {category}: {UNKNOWN}; its spans are in ranges", n)
-
-
-def _window(linked: Linked) -> times.Window:
-    """First start and last end of everything that has a time, in ns after the base."""
-    sides = [linked.host.ops, linked.host.apis, linked.host.syncs]
-    if linked.activities is not None:
-        sides.append(linked.activities.frame)
-    frames = [side.select("ts", "dur") for side in sides if side.height]
-    if not frames:
-        return None, None
-    return times.span(pl.concat(frames), "ts", pl.col("dur"), linked.parsed.collected.window_end_ns)

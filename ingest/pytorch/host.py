@@ -8,28 +8,36 @@ it is not a copy of the correlation, as torch 2.0-2.3 wrote it.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Final
 
 import polars as pl
 
 from kerneldb import times
-from kerneldb.ingest.pytorch.collect import Collector
-from kerneldb.ingest.pytorch.nesting import ANNOTATION, CALL, MODULE, OP, PYTHON, enclosing_of
+from kerneldb.ingest.output import nullable
+from kerneldb.ingest.pytorch.collect import Collector, Interner
+from kerneldb.ingest.pytorch.nesting import ANNOTATION, CALL, MODULE, OP, PYTHON, STRETCH, enclosing_of
+from kerneldb.ingest.runs import Stretch, gathered, stretches
 
 MODULE_PREFIX: Final = "nn.Module: "
 NATIVE_PREFIX: Final = "<built-in "
 """Frames of functions that are not written in Python have no line, and often the address of an object."""
 STEP_PREFIX: Final = "ProfilerStep"
 RANGE, OPERATOR, API, MEMORY, GPU = range(5)
+GROUPS: Final = ("op", "api", "range", "other", "memory", "sync")
+AROUND: Final = ("op_id", "range_id")
+LARGE: Final = 4
+"""Stretches of `nesting` that are worked on at once, and all that is derived of their items."""
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Host:
-    """Frames of the host side, each with its id column equal to its row position.
+    """The host side of a stretch of time: frames with their row positions as `order`, and `id`, those in the trace.
 
     `ops`, `apis` and `memory` carry `op`, `annotation`, `module`, `python` (row positions, NULL where none encloses
-    them); `ranges` holds annotations, frames and spans of all other categories, with `path`, `phase` and `is_gpu`;
-    `syncs` the waits and events of the streams.
+    them), and the ids of the first two as `op_id` and `range_id`; `ranges` holds annotations, frames and spans of all
+    other categories, with `path`, `phase` and `place`, a code of both; `syncs` the waits and events of the streams. The
+    first `open_ops` and `open_ranges` began earlier, and are of the stretch before.
     """
 
     ops: pl.DataFrame
@@ -37,28 +45,96 @@ class Host:
     ranges: pl.DataFrame
     memory: pl.DataFrame
     syncs: pl.DataFrame
+    open_ops: int
+    open_ranges: int
 
 
-def read_host(collected: Collector) -> Host:
-    """Build the host side from what was collected."""
-    ops = _frame(collected, "op")
-    apis = _frame(collected, "api")
-    ranges = _ranges(collected)
-    memory = _frame(collected, "memory")
-    until = collected.window_end_ns
-    items = [
-        _items(ranges, RANGE, pl.col("kind")),
-        _items(ops, OPERATOR, pl.lit(OP), until),
-        _items(apis, API, pl.lit(CALL), until),
-        _items(memory.with_columns(dur=pl.lit(0)), MEMORY, pl.lit(CALL)),
-    ]
-    enclosing = enclosing_of(pl.concat(items))
-    ranges = _paths(_joined(ranges, enclosing, RANGE))
-    apis = _across_threads(_joined(apis, enclosing, API), ranges, collected)
-    ops = _forward(_joined(ops, enclosing, OPERATOR))
-    lines = _lines(ranges)
-    ops, apis = (frame.with_columns(python=lines.gather(frame["python"])) for frame in (ops, apis))
-    return Host(ops, apis, ranges, _joined(memory, enclosing, MEMORY), _frame(collected, "sync"))
+def read_host(collected: Collector, places: Interner) -> Iterator[Host]:
+    """Build the host side from what was collected, in order of time; `places` gets paths and phases of annotations."""
+    linker, skipped = _Linker(collected, places), 0
+    cuts = stretches([collected.rows[group] for group in GROUPS], STRETCH * LARGE)
+    for number, (low, _) in enumerate(cuts):
+        if skipped:
+            skipped -= 1
+            continue
+        skipped = min(linker.open_rows // (STRETCH * LARGE), len(cuts) - 1 - number)
+        yield linker.host((low, cuts[number + skipped][1]))
+
+
+class _Linker:
+    def __init__(self, collected: Collector, places: Interner) -> None:
+        self._collected = collected
+        self._places = places
+        self._labels = _labels(collected)
+        self._forward = _Forward()
+        self._ops, self._ranges = _empty(), _empty()
+
+    @property
+    def open_rows(self) -> int:
+        """Spans that are open at the end of the last stretch."""
+        return self._ops.height + self._ranges.height
+
+    def host(self, stretch: Stretch) -> Host:
+        """The host side of the next stretch."""
+        collected, until = self._collected, self._collected.window_end_ns
+        open_ops, open_ranges = self._ops.height, self._ranges.height
+        ops = _numbered([self._ops, _frame(collected, "op", stretch)])
+        apis = _numbered([_frame(collected, "api", stretch)])
+        memory = _numbered([_frame(collected, "memory", stretch)])
+        other = _frame(collected, "other", stretch).with_columns(pl.col("id") + collected.rows["range"].height)
+        ranges = _numbered([self._ranges, _frame(collected, "range", stretch), other])
+        ranges = ranges.hstack(gathered(self._labels, ranges["label"]))
+        items = [
+            _items(ranges, RANGE, pl.col("kind")),
+            _items(ops, OPERATOR, pl.lit(OP), until),
+            _items(apis, API, pl.lit(CALL), until),
+            _items(memory.with_columns(dur=pl.lit(0)), MEMORY, pl.lit(CALL)),
+        ]
+        self._keep(ops, ranges, stretch[1])
+        enclosing = enclosing_of(pl.concat(items))
+        ranges = self._placed(_paths(_joined(ranges, enclosing, RANGE)))
+        apis = _across_threads(_joined(apis, enclosing, API), ranges, collected)
+        ops = self._forward.linked(_joined(ops, enclosing, OPERATOR), open_ops)
+        lines = _lines(ranges)
+        ops, apis = (frame.with_columns(python=lines.gather(frame["python"])) for frame in (ops, apis))
+        memory = _joined(memory, enclosing, MEMORY)
+        ops, apis, memory = (_identified(frame, ops, ranges) for frame in (ops, apis, memory))
+        return Host(ops, apis, ranges, memory, _frame(collected, "sync", stretch), open_ops, open_ranges)
+
+    def _keep(self, ops: pl.DataFrame, ranges: pl.DataFrame, end: int | None) -> None:
+        """Keep what encloses something of the next stretch, which begins at `end`."""
+        if end is not None:
+            self._ops = ops.filter(end_of(self._collected.window_end_ns) > end).drop("order")
+            spans = ranges.filter((end_of(None) > end) & pl.col("kind").is_not_null())
+            self._ranges = spans.drop("order", *self._labels.columns)
+
+    def _placed(self, ranges: pl.DataFrame) -> pl.DataFrame:
+        notes = ranges.filter(pl.col("path").is_not_null()).select("order", "path", "phase")
+        codes = pl.Series("place", self._places.add(notes.select("path", "phase").rows()), dtype=pl.UInt32)
+        return ranges.join(notes.select("order").hstack([codes]), on="order", how="left", maintain_order="left")
+
+
+def _identified(frame: pl.DataFrame, ops: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
+    """Add the ids of the operator and of the annotation around each row."""
+    around = (ops["id"].gather(frame["op"]), ranges["id"].gather(frame["annotation"]))
+    return frame.hstack([ids.cast(pl.Int64).alias(name) for ids, name in zip(around, AROUND, strict=True)])
+
+
+def _empty() -> pl.DataFrame:
+    codes = dict.fromkeys(("id", "thread", "call", "note", "api", "label", "sync"), pl.UInt32)
+    return pl.DataFrame(schema={**codes, "ts": pl.Int64, "dur": pl.Int64})
+
+
+def _frame(collected: Collector, group: str, stretch: Stretch) -> pl.DataFrame:
+    """The events of a group in a stretch of time, in the order of the text."""
+    rows = collected.rows[group]
+    if not rows.height:
+        return _empty()
+    return nullable(rows.between(stretch).sort("id"), dict.fromkeys(("ts", "dur"), pl.Int64))
+
+
+def _numbered(parts: list[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat([part for part in parts if part.height] or parts[:1], how="diagonal").with_row_index("order")
 
 
 def _lines(ranges: pl.DataFrame) -> pl.Series:
@@ -71,33 +147,25 @@ def _lines(ranges: pl.DataFrame) -> pl.Series:
     return lines
 
 
-def _frame(collected: Collector, group: str) -> pl.DataFrame:
-    frame = collected.frame(group)
-    if frame is None:
-        codes = dict.fromkeys(("order", "thread", "call", "api", "label", "sync"), pl.UInt32)
-        return pl.DataFrame(schema={**codes, "ts": pl.Int64, "dur": pl.Int64})
-    absent = [pl.lit(None, dtype=pl.Int64).alias(name) for name in ("ts", "dur") if name not in frame.columns]
-    return frame.with_columns(absent)
-
-
 def api_labels(collected: Collector) -> pl.DataFrame:
     """Code of a runtime call → category, name and launch arguments."""
     table = collected.apis.table("api", "cat", "name", "grid", "block", "shared", "kind", "kernel")
     return table.with_columns(pl.col("shared").cast(pl.Int64, strict=False))
 
 
-def _ranges(collected: Collector) -> pl.DataFrame:
+def _labels(collected: Collector) -> pl.DataFrame:
+    """Category, name and kind of ranges in the order of their codes."""
     labels = collected.labels.table("label", "cat", "name")
-    parts = [_frame(collected, "range"), _frame(collected, "other")]
-    frame = pl.concat([part.drop("order") for part in parts], how="diagonal_relaxed").with_row_index("order")
-    return frame.join(labels, on="label", how="left", maintain_order="left").with_columns(
+    return labels.select(
+        "cat",
+        "name",
         kind=pl.when(pl.col("cat") == "user_annotation")
         .then(ANNOTATION)
         .when(pl.col("cat") != "python_function")
         .then(None)
         .when(pl.col("name").str.starts_with(MODULE_PREFIX))
         .then(MODULE)
-        .otherwise(PYTHON)
+        .otherwise(PYTHON),
     )
 
 
@@ -155,15 +223,32 @@ def _across_threads(apis: pl.DataFrame, ranges: pl.DataFrame, collected: Collect
     return merged.with_columns(annotation=pl.coalesce("annotation", "other")).drop("other")
 
 
-def _forward(ops: pl.DataFrame) -> pl.DataFrame:
-    """Link each backward operator to the last started forward operator of its sequence number: that one made the node.
+class _Forward:
+    """Links each backward operator to the last started forward one of its sequence number: that one made the node.
 
     Source: `generateForwardBackwardLinks` in torch/csrc/profiler/collection.cpp.
     """
-    if "Sequence number" not in ops.columns or "Fwd thread id" not in ops.columns:
-        return ops.with_columns(forward=pl.lit(None, dtype=pl.UInt32))
-    numbered = ops.filter(pl.col("Sequence number") >= 0)
-    forward = numbered.filter(pl.col("Fwd thread id") == 0).select("Sequence number", "ts", forward="order").sort("ts")
-    backward = numbered.filter(pl.col("Fwd thread id") > 0).select("Sequence number", "ts", "order").sort("ts")
-    pairs = backward.join_asof(forward, on="ts", by="Sequence number", strategy="backward", check_sortedness=False)
-    return ops.join(pairs.select("order", "forward"), on="order", how="left", maintain_order="left")
+
+    def __init__(self) -> None:
+        self._before = pl.DataFrame(schema={"Sequence number": pl.Int64, "ts": pl.Int64, "forward": pl.UInt32})
+        self._distinct = 0
+
+    def linked(self, ops: pl.DataFrame, known: int) -> pl.DataFrame:
+        """Add `forward`, the id of the forward operator. The first `known` rows were here before."""
+        if "Sequence number" not in ops.columns or "Fwd thread id" not in ops.columns:
+            return ops.with_columns(forward=pl.lit(None, dtype=pl.UInt32))
+        numbered = ops.slice(known).filter(pl.col("Sequence number") >= 0)
+        forward = numbered.filter(pl.col("Fwd thread id") == 0).select("Sequence number", "ts", forward="id").sort("ts")
+        backward = numbered.filter(pl.col("Fwd thread id") > 0).select("Sequence number", "ts", "order").sort("ts")
+        earlier = self._before.join(backward, on="Sequence number", how="semi", maintain_order="left")
+        both = pl.concat([earlier, forward])
+        pairs = backward.join_asof(both, on="ts", by="Sequence number", strategy="backward", check_sortedness=False)
+        self._keep(forward)
+        return ops.join(pairs.select("order", "forward"), on="order", how="left", maintain_order="left")
+
+    def _keep(self, forward: pl.DataFrame) -> None:
+        """Keep the last operator of each number, in order of time."""
+        self._before = pl.concat([self._before, forward])
+        if self._before.height > 2 * self._distinct:
+            self._before = self._before.unique("Sequence number", keep="last", maintain_order=True)
+            self._distinct = self._before.height

@@ -1,11 +1,10 @@
-"""The GPU side of a trace: which call and operator launched each activity, in columns that stay narrow."""
+"""The GPU side of a trace: activities in order of time, with the rows that are written of them."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import polars as pl
@@ -13,24 +12,14 @@ import polars as pl
 from kerneldb import times
 from kerneldb.ingest.launches import name_id
 from kerneldb.ingest.pytorch import fields, rocm
-from kerneldb.ingest.pytorch.collect import Collector
-from kerneldb.ingest.pytorch.host import GPU, MODULE_PREFIX, RANGE, STEP_PREFIX, Host, api_labels, end_of
+from kerneldb.ingest.pytorch.callers import ROWS, Callers
+from kerneldb.ingest.pytorch.collect import Collector, Interner
+from kerneldb.ingest.pytorch.host import GPU, MODULE_PREFIX, RANGE, STEP_PREFIX, api_labels, end_of
 from kerneldb.ingest.pytorch.identity import CallRow, signature_row
 from kerneldb.ingest.pytorch.nesting import ANNOTATION, CALL, enclosing_of
+from kerneldb.ingest.runs import Stretch, gathered, stretches
 from kerneldb.ingest.threads import mapped
 
-STREAM_TID: Final = r"(\d+)\s*$"
-INTEGERS: Final = (
-    *("ts", "dur", "External id", "correlation", "device", "stream", "context", "queued", "bytes", "size"),
-    *("registers per thread", "shared memory", "graph id", "graph node id", "toDevice", "inDevice"),
-)
-OPTIONAL: Final = {
-    **dict.fromkeys(INTEGERS, pl.Int64),
-    "est. achieved occupancy %": pl.Float64,
-    "blocks per SM": pl.Float64,
-    "warps per SM": pl.Float64,
-    **dict.fromkeys(("collective", "mark"), pl.UInt32),
-}
 SLICE_ROWS: Final = 1 << 15
 COPY_KIND: Final = re.compile(r"([HDP]to[HDP])|Copy(Host|Device)To(Host|Device)", re.IGNORECASE)
 LIMITER: Final = r'"limitingFactors":\s*"([^"]*)"'
@@ -44,140 +33,90 @@ COLLECTIVE: Final = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class Activities:
-    """GPU activities in order of time, with the row positions of what launched them (NULL: unknown).
+    """GPU activities in order of time: each is numbered, has a status, its place in its operator and what is around it.
 
-    `api` and `op` point into the frames of `Host`, `note` and `gpu_note` at the annotation around the call and the
-    activity itself. `status` is the launch status, `ordinal` the position within the operator call.
+    `numbers`: device as recorded → as in `devices`. `shapes` is complete before the first of `parts`, `window` after
+    the last.
     """
 
-    frame: pl.DataFrame
-    copied_external_ids: bool
+    def __init__(self, collected: Collector, callers: Callers, numbers: Mapping[int, int]) -> None:
+        self._callers = callers
+        self._until = collected.window_end_ns
+        names = pl.Series([row[1] or "" for row in collected.apis.rows()], dtype=pl.String)
+        self._graph_calls = names.str.contains("GraphLaunch")
+        self._launched = pl.zeros(collected.rows["op"].height, pl.Int32, eager=True)
+        self._rows = collected.shelf.runs("ts")
+        self._open = pl.DataFrame(schema=callers.notes.columns)
+        self.window: times.Window = (None, None)
+        pairs = []
+        for part in callers.launched():
+            self._rows.add(part.with_columns(pl.col("device").replace(numbers)))
+            pairs.append(part.select("kernel", "api_code").unique())
+        self.shapes = pl.concat(pairs).unique(maintain_order=True) if pairs else pl.DataFrame()
 
+    def parts(self) -> Iterator[pl.DataFrame]:
+        """All of them, some at a time."""
+        given = 0
+        for stretch in stretches([self._rows, self._callers.notes], ROWS):
+            gpu = self._rows.between(stretch).sort("ts", "id", nulls_last=True)
+            gpu = gpu.with_row_index("launch_index", offset=given)
+            given += gpu.height
+            gpu = gpu.with_columns(self._status(gpu), self._ordinal(gpu))
+            self.window = times.widened(self.window, times.span(gpu, "ts", pl.col("dur"), self._until))
+            yield self._annotated(gpu, stretch)
+        self._rows.clear()
 
-def read_activities(collected: Collector, host: Host) -> Activities | None:
-    """Link the GPU side to the host side; None where the trace has no GPU activity."""
-    gpu = collected.frame("gpu")
-    if gpu is None:
-        return None
-    absent = [pl.lit(None, dtype=kind).alias(name) for name, kind in OPTIONAL.items() if name not in gpu.columns]
-    gpu = _placed(gpu.with_columns(absent), collected)
-    launching = _launching(host, collected)
-    gpu = gpu.hstack([_calls(gpu, launching)])
-    # torch 2.0-2.3 wrote copies of the correlation as external ids (kineto #843).
-    known = gpu.filter(pl.col("External id").is_not_null() & pl.col("correlation").is_not_null())
-    trusted = known.filter(pl.col("External id") == pl.col("correlation")).height * 2 <= known.height
-    gpu = _operated(gpu, host, trusted)
-    names = pl.Series([row[1] or "" for row in collected.apis.rows()], dtype=pl.String)
-    graph_calls = names.str.contains("GraphLaunch").gather(host.apis["api"])
-    order = pl.col("launch_index").rank("ordinal").over("op") - 1
-    ordinal = pl.when(pl.col("op").is_not_null()).then(order).cast(pl.Int32)
-    gpu = gpu.with_columns(status=_status(gpu, launching, graph_calls), ordinal=ordinal)
-    return Activities(_annotated(gpu, host, collected.window_end_ns), not trusted)
+    def _ordinal(self, gpu: pl.DataFrame) -> pl.Series:
+        """The position of each within its operator."""
+        rank = (pl.col("launch_index").rank("ordinal").over("op") - 1).cast(pl.Int32)
+        within = gpu.select("op", ordinal=pl.when(pl.col("op").is_not_null()).then(rank))
+        ordinals = within["ordinal"] + self._launched.gather(within["op"])
+        counts = within.drop_nulls().group_by("op").len()
+        self._launched.scatter(counts["op"], self._launched.gather(counts["op"]) + counts["len"].cast(pl.Int32))
+        return ordinals
 
+    def _status(self, gpu: pl.DataFrame) -> pl.Series:
+        """Launch status of each; `before_window` where its correlation is older than all that are on the host."""
+        first = self._callers.first
+        before = pl.lit(False) if first is None else (pl.col("correlation") < pl.lit(first)).fill_null(False)
+        status = (
+            pl.when(pl.col("by_graph").fill_null(False) | (pl.col("graph id").fill_null(0) > 0))
+            .then(pl.lit("graph"))
+            .when(pl.col("op").is_not_null())
+            .then(pl.lit("linked"))
+            .when(pl.col("api").is_not_null())
+            .then(pl.lit("no_op"))
+            .when(before)
+            .then(pl.lit("before_window"))
+            .otherwise(pl.lit("no_launch"))
+        )
+        by_graph = self._graph_calls.gather(gpu["api_code"]).alias("by_graph")
+        return gpu.select("correlation", "graph id", "op", "api").hstack([by_graph]).select(status=status)["status"]
 
-def _placed(gpu: pl.DataFrame, collected: Collector) -> pl.DataFrame:
-    """Sort by time and complete device and stream: the pid of a GPU row is the device where no argument says so."""
-    places = collected.threads.table("thread", "pid", "tid").select(
-        "thread",
-        place_device=pl.col("pid").str.extract(r"^(?:GPU )?(\d+)$").cast(pl.Int64, strict=False),
-        place_stream=pl.col("tid").str.extract(STREAM_TID).cast(pl.Int64, strict=False),
-    )
-    gpu = gpu.join(places, on="thread", how="left", maintain_order="left").with_columns(
-        device=pl.coalesce("device", "inDevice", "toDevice", "place_device"),
-        stream=pl.coalesce("stream", "place_stream"),
-    )
-    gpu = gpu.drop("place_device", "place_stream", "inDevice", "toDevice")
-    return gpu.sort("ts", "order", nulls_last=True).drop("order").with_row_index("launch_index")
-
-
-def _launching(host: Host, collected: Collector) -> pl.DataFrame:
-    """Runtime and driver calls that have a correlation: (correlation, api, api_ts, api_external, process)."""
-    codes = [code for code, row in enumerate(collected.apis.rows()) if row[0] in fields.LAUNCHING_APIS]
-    apis = host.apis.filter(pl.col("api").is_in(codes))
-    for name in ("correlation", "External id"):
-        if name not in apis.columns:
-            apis = apis.with_columns(pl.lit(None, dtype=pl.Int64).alias(name))
-    known = apis.filter(pl.col("correlation") > 0)
-    process = pl.Series("process", [row[0] for row in collected.threads.rows()], dtype=pl.String)
-    return known.select(
-        "correlation", api="order", api_ts="ts", api_external="External id", process=process.gather(known["thread"])
-    )
-
-
-def _calls(gpu: pl.DataFrame, launching: pl.DataFrame) -> pl.Series:
-    """The call of the same correlation; of several, the one with the same external id, else the latest one before.
-
-    None where calls of several processes (merged traces) fit alike: a row of the GPU does not name its process.
-    """
-    wanted = gpu.select("launch_index", "correlation", "ts", "External id")
-    if launching["correlation"].is_unique().all():
-        narrow = launching.select("correlation", "api")
-        return wanted.join(narrow, on="correlation", how="left", maintain_order="left")["api"]
-    fits = (pl.col("External id").eq_missing(pl.col("api_external")), pl.col("api_ts") <= pl.col("ts"))
-    ordered = (
-        wanted.join(launching, on="correlation", how="inner")
-        .with_columns(fit=2 * fits[0].cast(pl.Int8) + fits[1].fill_null(value=False).cast(pl.Int8))
-        .sort("fit", "api_ts", descending=True, nulls_last=True)
-    )
-    fitting = ordered.filter(pl.col("fit") == pl.col("fit").max().over("launch_index"))
-    best = (
-        fitting.filter(pl.col("process").n_unique().over("launch_index") == 1)
-        .unique("launch_index", keep="first", maintain_order=True)
-        .select("launch_index", "api")
-    )
-    return wanted.join(best, on="launch_index", how="left", maintain_order="left")["api"]
-
-
-def _operated(gpu: pl.DataFrame, host: Host, trusted: bool) -> pl.DataFrame:
-    """Add `op`: innermost around the call, else by a trustworthy `External id`; `contained` says which."""
-    contained = host.apis["op"].gather(gpu["api"]).cast(pl.UInt32).alias("op")
-    gpu = gpu.hstack([contained]).with_columns(contained=pl.col("op").is_not_null())
-    if not trusted or "External id" not in host.ops.columns or not contained.null_count():
-        return gpu
-    by_id = host.ops.filter(pl.col("External id") > 0).select("External id", named="order")
-    by_id = by_id.unique("External id", keep="first", maintain_order=True)
-    gpu = gpu.join(by_id, on="External id", how="left", maintain_order="left")
-    return gpu.with_columns(op=pl.coalesce("op", "named")).drop("named")
-
-
-def _status(gpu: pl.DataFrame, launching: pl.DataFrame, graph_calls: pl.Series) -> pl.Series:
-    """Launch status of each activity; `before_window` where its correlation is older than all that are on the host."""
-    first = launching["correlation"].min()
-    before = pl.lit(False) if first is None else (pl.col("correlation") < pl.lit(first)).fill_null(False)
-    status = (
-        pl.when(pl.col("by_graph").fill_null(False) | (pl.col("graph id").fill_null(0) > 0))
-        .then(pl.lit("graph"))
-        .when(pl.col("op").is_not_null())
-        .then(pl.lit("linked"))
-        .when(pl.col("api").is_not_null())
-        .then(pl.lit("no_op"))
-        .when(before)
-        .then(pl.lit("before_window"))
-        .otherwise(pl.lit("no_launch"))
-    )
-    with_graphs = gpu.select("correlation", "graph id", "op", "api").with_columns(
-        by_graph=graph_calls.gather(gpu["api"])
-    )
-    return with_graphs.select(status.alias("status"))["status"].cast(pl.Categorical)
-
-
-def _annotated(gpu: pl.DataFrame, host: Host, until: int | None) -> pl.DataFrame:
-    """Add the annotation around the call, or else around the activity on its own stream (gpu_user_annotation)."""
-    around_call = host.apis["annotation"].gather(gpu["api"]).alias("note")
-    around_op = host.ops["annotation"].gather(gpu["op"]).alias("op_note")
-    gpu = gpu.hstack([around_call, around_op]).with_columns(note=pl.coalesce("note", "op_note")).drop("op_note")
-    notes = host.ranges.filter(pl.col("cat") == "gpu_user_annotation")
-    bare = gpu.filter(pl.col("note").is_null())
-    if notes.is_empty() or bare.is_empty():
-        return gpu.with_columns(gpu_note=pl.lit(None, dtype=pl.Int32))
-    items = pl.concat(
-        [_interval(notes, "order", RANGE, ANNOTATION, None), _interval(bare, "launch_index", GPU, CALL, until)]
-    )
-    found = enclosing_of(items.drop_nulls("ts")).filter(pl.col("source") == GPU)
-    narrow = found.select(launch_index="order", gpu_note="annotation")
-    return gpu.join(narrow, on="launch_index", how="left", maintain_order="left")
+    def _annotated(self, gpu: pl.DataFrame, stretch: Stretch) -> pl.DataFrame:
+        """Add the annotation around the activity on its own stream, where none is around the call."""
+        notes = pl.concat([self._open, self._callers.notes.between(stretch).sort("id")]).with_row_index("order")
+        if stretch[1] is not None:
+            self._open = notes.filter(end_of(None) > stretch[1]).drop("order")
+        bare = gpu.filter(pl.col("note").is_null())
+        if notes.is_empty() or bare.is_empty():
+            nothing = {"gpu_note": pl.Int64, "gpu_label": pl.UInt32}
+            return gpu.with_columns(pl.lit(None, kind).alias(name) for name, kind in nothing.items())
+        items = pl.concat(
+            [
+                _interval(notes, "order", RANGE, ANNOTATION, None),
+                _interval(bare, "launch_index", GPU, CALL, self._until),
+            ]
+        )
+        found = enclosing_of(items.drop_nulls("ts")).filter(pl.col("source") == GPU)
+        around = found["annotation"]
+        narrow = pl.DataFrame({
+            "launch_index": found["order"],
+            "gpu_note": notes["id"].gather(around).cast(pl.Int64),
+            "gpu_label": notes["label"].gather(around),
+        })  # fmt: skip
+        return gpu.join(narrow, on="launch_index", how="left", maintain_order="left")
 
 
 def _interval(frame: pl.DataFrame, index: str, source: int, kind: int, until: int | None) -> pl.DataFrame:
@@ -194,15 +133,18 @@ def _interval(frame: pl.DataFrame, index: str, source: int, kind: int, until: in
 class LaunchRows:
     """Iterate `slices()` to its end; `signatures`, `names` and `statuses` are complete afterwards."""
 
-    def __init__(self, activities: Activities, host: Host, collected: Collector, calls: Sequence[CallRow]) -> None:
-        self._gpu = activities.frame
-        self._host = host
+    def __init__(
+        self, activities: Activities, places: Interner, collected: Collector, calls: Sequence[CallRow]
+    ) -> None:
+        self._gpu = activities
         self._calls = calls
         self._kernels = _kernel_table(collected)
         self._apis = api_labels(collected)
         self._shapes = self._distinct_shapes()
-        self._processes = [row[0] for row in collected.threads.rows()]
-        self._notes = collected.notes.rows()
+        self._processes = pl.Series("api_process", [row[0] for row in collected.threads.rows()], dtype=pl.String)
+        self._notes = _note_table(collected)
+        self._labels = pl.Series([row[1] for row in collected.labels.rows()], dtype=pl.String)
+        self._places = places.table("place", "path", "phase").drop("place")
         self._collectives = collected.collectives.table("collective", **COLLECTIVE)
         self._marks = collected.said.table("mark", "mark_text", "mark_note", "mark_module")
         self._signatures: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -210,7 +152,8 @@ class LaunchRows:
 
     def slices(self) -> Iterator[pl.DataFrame]:
         """Rows of `launches` without trace_id, in order of time."""
-        signed = map(self._signed, mapped(self._called, self._gpu.iter_slices(SLICE_ROWS)))
+        parts = (part for stretch in self._gpu.parts() for part in stretch.iter_slices(SLICE_ROWS))
+        signed = map(self._signed, mapped(self._called, parts))
         for rows in mapped(self._rows, signed):
             self.statuses.update(dict(rows.group_by("launch_status").len().iter_rows()))
             yield rows
@@ -222,10 +165,8 @@ class LaunchRows:
 
     def _distinct_shapes(self) -> pl.DataFrame:
         """Grid and block by codes of kernel and launching call; ROCm writes some of them on the call alone."""
-        codes = self._host.apis["api"].gather(self._gpu["api"]).alias("api_code")
-        pairs = self._gpu.select("kernel").hstack([codes]).unique(maintain_order=True)
         calls = self._apis.select(api_code="api", call="name", api_grid="grid", api_block="block")
-        named = pairs.join(self._kernels, on="kernel", how="left", maintain_order="left")
+        named = self._gpu.shapes.join(self._kernels, on="kernel", how="left", maintain_order="left")
         named = named.join(calls, on="api_code", how="left", maintain_order="left")
         of_call = {side: pl.when(pl.col("kind") == "kernel").then(f"api_{side}") for side in ("grid", "block")}
         given = named.with_columns(pl.coalesce(side, of_call[side]).alias(side) for side in of_call)
@@ -251,15 +192,10 @@ class LaunchRows:
         part = part.join(self._kernels, on="kernel", how="left", maintain_order="left")
         part = part.join(self._collectives, on="collective", how="left", maintain_order="left")
         part = part.join(self._marks, on="mark", how="left", maintain_order="left")
-        apis, index = self._host.apis, part["api"]
-        threads = apis["thread"].gather(index)
-        process = pl.Series("api_process", self._processes, dtype=pl.String).gather(threads)
-        label = pl.DataFrame({"api_code": apis["api"].gather(index)})
         labels = self._apis.rename({name: f"api_{name}" for name in self._apis.columns if name != "api"})
-        named = label.join(labels, left_on="api_code", right_on="api", how="left", maintain_order="left")
-        times = [apis["ts"].gather(index).alias("api_ts"), apis["dur"].gather(index).alias("api_dur"), process]
-        call = self._host.ops["call"].gather(part["op"]).alias("call")
-        part = part.drop("grid", "block").hstack([*times, *named, call])
+        process = self._processes.gather(part["api_thread"])
+        part = part.drop("grid", "block").hstack([process])
+        part = part.join(labels, left_on="api_code", right_on="api", how="left", maintain_order="left")
         part = part.join(self._shapes, on=("kernel", "api_code"), how="left", nulls_equal=True, maintain_order="left")
         return part.with_columns(
             moved=pl.when(pl.col("kind") != "kernel", pl.coalesce("bytes", "size") >= 0).then(
@@ -281,41 +217,26 @@ class LaunchRows:
 
     def _framed(self, part: pl.DataFrame) -> pl.DataFrame:
         """Add names of annotations, module and Python line."""
-        host = self._host
-        module = _first(host.apis["module"].gather(part["api"]), host.ops["module"].gather(part["op"]))
-        python = _first(host.apis["python"].gather(part["api"]), host.ops["python"].gather(part["op"]))
-        names = host.ranges["name"]
-        module_note, stack = self._noted(part["op"])
-        framed = part.hstack(
-            [
-                host.ranges["phase"].gather(part["note"]).alias("phase"),
-                host.ranges["path"].gather(part["note"]).alias("path"),
-                names.gather(part["gpu_note"]).alias("gpu_phase"),
-                names.gather(module).str.strip_prefix(MODULE_PREFIX).alias("module_name"),
-                names.gather(python).alias("python_name"),
-                module_note,
-                stack,
-            ]
-        )
+        places, notes = gathered(self._places, part["place"]), gathered(self._notes, part["note_of_op"])
+        names = {"gpu_phase": "gpu_label", "module_name": "module", "python_name": "python"}
+        labels = [self._labels.gather(part[code]).alias(name) for name, code in names.items()]
         innermost = pl.col("stack_note").str.split(";").list.first()
-        return framed.with_columns(
-            module_name=pl.coalesce("mark_module", "module_name", "module_note"),
+        return part.hstack([*places, *notes, *labels]).with_columns(
+            module_name=pl.coalesce(
+                "mark_module", pl.col("module_name").str.strip_prefix(MODULE_PREFIX), "module_note"
+            ),
             python_name=pl.coalesce("python_name", innermost),
             marked=pl.coalesce("mark_text", "mark_note"),
         )
 
-    def _noted(self, ops: pl.Series) -> tuple[pl.Series, pl.Series]:
-        """Module and call stack that older torch wrote into the arguments of the operators."""
-        modules = pl.Series("module_note", [row[1] or None for row in self._notes], dtype=pl.String)
-        stacks = pl.Series("stack_note", [row[0] or None for row in self._notes], dtype=pl.String)
-        recorded = self._host.ops
-        empty = pl.repeat(None, ops.len(), dtype=pl.UInt32, eager=True)
-        codes = recorded["note"].gather(ops) if "note" in recorded.columns else empty
-        return modules.gather(codes), stacks.gather(codes)
 
-
-def _first(one: pl.Series, other: pl.Series) -> pl.Series:
-    return pl.select(pl.coalesce(one, other)).to_series()
+def _note_table(collected: Collector) -> pl.DataFrame:
+    """Module and call stack that older torch wrote into the arguments of the operators, by code."""
+    rows = collected.notes.rows()
+    said = {"module_note": 1, "stack_note": 0}
+    return pl.DataFrame({
+        name: pl.Series([row[place] or None for row in rows], dtype=pl.String) for name, place in said.items()
+    })  # fmt: skip
 
 
 def _kernel_table(collected: Collector) -> pl.DataFrame:

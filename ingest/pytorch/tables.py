@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import polars as pl
@@ -14,10 +14,11 @@ from kerneldb import gpus
 from kerneldb.ingest.privacy import public
 from kerneldb.ingest.pytorch.collect import Collector
 from kerneldb.ingest.pytorch.fields import EXCHANGE, NUMBERS
-from kerneldb.ingest.pytorch.host import MODULE_PREFIX, api_labels
+from kerneldb.ingest.pytorch.host import MODULE_PREFIX, Host, api_labels
 from kerneldb.ingest.pytorch.identity import CallRow
 from kerneldb.ingest.pytorch.narrow import CounterEvent
 from kerneldb.ingest.pytorch.repair import arguments_of
+from kerneldb.ingest.runs import Runs
 
 FLOAT_MAX: Final = sys.float_info.max
 # c10::DeviceType, c10/core/DeviceType.h
@@ -73,8 +74,6 @@ def op_labels(collected: Collector, calls: Sequence[CallRow]) -> dict[str, pl.Da
 
 def op_rows(ops: pl.DataFrame, labels: Mapping[str, pl.DataFrame], frames: pl.Series) -> pl.DataFrame:
     """Rows of `ops` without trace_id. `labels` are those of all operators, `frames` the names of all ranges."""
-    if ops.is_empty():
-        return pl.DataFrame()
     if "note" not in ops.columns:
         ops = ops.with_columns(note=pl.lit(None, dtype=pl.UInt32))
     for code, table in labels.items():
@@ -83,14 +82,14 @@ def op_rows(ops: pl.DataFrame, labels: Mapping[str, pl.DataFrame], frames: pl.Se
     return ops.select(
         pl.col("name"),
         "call_id",
-        op_id=pl.col("order").cast(pl.Int64),
+        op_id=pl.col("id").cast(pl.Int64),
         process="process_name",
         thread=pl.col("thread_name"),
         start_ns="ts",
         duration_ns="dur",
-        parent_id=pl.col("op").cast(pl.Int64),
+        parent_id="op_id",
         depth="depth",
-        range_id=pl.col("annotation").cast(pl.Int64),
+        range_id="range_id",
         external_id=_column(ops, "External id"),
         record_function_id=_column(ops, "Record function id"),
         sequence_number=_column(ops, "Sequence number"),
@@ -120,12 +119,10 @@ def _notes(collected: Collector) -> pl.DataFrame:
 
 def api_rows(apis: pl.DataFrame, collected: Collector) -> pl.DataFrame:
     """Rows of `api_calls` without trace_id."""
-    if apis.is_empty():
-        return pl.DataFrame()
     apis = _threaded(apis, collected).join(api_labels(collected), on="api", how="left", maintain_order="left")
     return apis.select(
         "name",
-        api_index=pl.col("order").cast(pl.Int64),
+        api_index=pl.col("id").cast(pl.Int64),
         kind="cat",
         process="process_name",
         thread="thread_name",
@@ -133,8 +130,8 @@ def api_rows(apis: pl.DataFrame, collected: Collector) -> pl.DataFrame:
         duration_ns="dur",
         correlation_id=_column(apis, "correlation"),
         external_id=_column(apis, "External id"),
-        op_id=pl.col("op").cast(pl.Int64),
-        range_id=pl.col("annotation").cast(pl.Int64),
+        op_id="op_id",
+        range_id="range_id",
         bytes=pl.coalesce(_column(apis, "bytes"), _column(apis, "size")),
         details=pl.coalesce("kind", "kernel"),
     )
@@ -153,7 +150,7 @@ def sync_rows(syncs: pl.DataFrame, collected: Collector) -> pl.DataFrame:
         pl.lit(None, dtype=pl.Int64).alias(name) for name in SYNC_NUMBERS if name not in syncs.columns
     ).select(
         name=said,
-        sync_index=pl.col("order").cast(pl.Int64),
+        sync_index=pl.col("id").cast(pl.Int64),
         kind=kind.otherwise(said.str.to_lowercase().replace_strict(SYNC_KINDS, default=said, return_dtype=pl.String)),
         process="process_name",
         thread="thread_name",
@@ -169,19 +166,19 @@ def sync_rows(syncs: pl.DataFrame, collected: Collector) -> pl.DataFrame:
     )
 
 
-def range_rows(ranges: pl.DataFrame, collected: Collector, numbers: Mapping[int, int]) -> pl.DataFrame:
+def range_rows(host: Host, collected: Collector, numbers: Mapping[int, int]) -> pl.DataFrame:
     """Rows of `ranges` without trace_id: annotations, Python frames, and spans of categories without a table.
 
     `numbers`: device as recorded → as in `devices`.
     """
-    if ranges.is_empty():
-        return pl.DataFrame()
-    ranges = _threaded(ranges, collected)
+    ids, ranges = host.ranges["id"], _threaded(host.ranges.slice(host.open_ranges), collected)
+    around = {name: ids.gather(ranges[name]) for name in ("python", "module", "annotation")}
+    ranges = ranges.with_columns(**around)
     on_gpu = pl.col("cat").is_in(["gpu_user_annotation"])
     parent = pl.when(pl.col("cat") == "python_function").then(pl.coalesce("python", "module")).otherwise("annotation")
     return ranges.select(
         pl.col("name").fill_null(""),
-        range_id=pl.col("order").cast(pl.Int64),
+        range_id=pl.col("id").cast(pl.Int64),
         kind=pl.col("cat").fill_null("span"),
         process="process_name",
         thread="thread_name",
@@ -199,12 +196,10 @@ def range_rows(ranges: pl.DataFrame, collected: Collector, numbers: Mapping[int,
 
 def memory_rows(memory: pl.DataFrame, collected: Collector) -> pl.DataFrame:
     """Rows of `memory_events` without trace_id."""
-    if memory.is_empty():
-        return pl.DataFrame()
     memory = _threaded(memory, collected)
     kind = _column(memory, "Device Type").cast(pl.Int64)
     return memory.select(
-        event_index=pl.col("order").cast(pl.Int64),
+        event_index=pl.col("id").cast(pl.Int64),
         process="process_name",
         thread="thread_name",
         ts_ns="ts",
@@ -216,16 +211,18 @@ def memory_rows(memory: pl.DataFrame, collected: Collector) -> pl.DataFrame:
         device=pl.when(_column(memory, "Device Id") >= 0)
         .then(_column(memory, "Device Id"))
         .cast(pl.Int32, strict=False),
-        op_id=pl.col("op").cast(pl.Int64),
+        op_id="op_id",
     )
 
 
-def allocating(memory: pl.DataFrame) -> list[int]:
+def allocating(memory: Runs) -> list[int]:
     """Numbers of the GPUs that memory events name."""
-    if not {"Device Id", "Device Type"} <= set(memory.columns):
-        return []
-    named = memory.filter((pl.col("Device Id") >= 0) & (pl.col("Device Type") > 0))
-    return [int(number) for number in named["Device Id"].unique().sort()]
+    found = set[int]()
+    for events in memory.each("Device Id", "Device Type"):
+        if events.width == 2:  # noqa: PLR2004 (both are there)
+            named = events.filter((pl.col("Device Id") >= 0) & (pl.col("Device Type") > 0))
+            found.update(named["Device Id"].unique())
+    return sorted(found)
 
 
 def _numbers(text: str | None) -> Iterator[tuple[str, float]]:
@@ -235,7 +232,7 @@ def _numbers(text: str | None) -> Iterator[tuple[str, float]]:
             yield key, float(value)
 
 
-def sample_rows(counters: Sequence[CounterEvent]) -> pl.DataFrame:
+def sample_rows(counters: Iterable[CounterEvent]) -> pl.DataFrame:
     """Rows of `samples` from counter events; a counter named by the empty string takes the event's name alone."""
     rows: list[dict[str, Any]] = []
     for name, pid, ts, text in counters:
@@ -252,8 +249,8 @@ def metric_rows(ranges: pl.DataFrame) -> pl.DataFrame:
         return pl.DataFrame()
     measured = ranges.filter((pl.col("cat") == "cuda_profiler_range") & pl.col("args").is_not_null())
     rows = [
-        {"range_id": order, "metric": key, "value": value}
-        for order, text in measured.select("order", "args").iter_rows()
+        {"range_id": number, "metric": key, "value": value}
+        for number, text in measured.select("id", "args").iter_rows()
         for key, value in _numbers(text)
     ]
     return pl.DataFrame(rows, infer_schema_length=None)

@@ -22,12 +22,19 @@ def collected(text: bytes, size: int = CHUNK_BYTES) -> Collector:
     for piece in splitter:
         found.add(narrower.narrow(piece.array, piece.boundary))
     found.add(narrower.tail(splitter.tail))
+    found.settle()
     return found
+
+
+def frame_of(found: Collector, group: str) -> pl.DataFrame | None:
+    """The events of a group in the order of the text, or None where there is none."""
+    rows = found.rows[group]
+    return rows.between((None, None)).sort("id") if rows.height else None
 
 
 def operators(found: Collector) -> pl.DataFrame:
     """The operators in the order of the text, with what their codes mean."""
-    frame = found.frame("op")
+    frame = frame_of(found, "op")
     assert frame is not None
     calls = found.calls.table("call", *fields.CALL)
     threads = found.threads.table("thread", *fields.THREAD)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.ingest.reading import collected, operators
+from tests.ingest.reading import collected, frame_of, operators
 from tests.ingest.traces import T0
 
 OP = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": T0 / 1000, "dur": 5}
@@ -66,7 +66,7 @@ def test_kept_arguments_do_not_depend_on_blanks() -> None:
         printed(cat="unheard of", args={"b": [1, 2.50], "a": "x"}),
         printed(cat="unheard of", args={}).replace("{}", '{\r      "b":[1,2.50],"a":"x"\r    }'),
     ]
-    other = collected(text_of(*spans)).frame("other")
+    other = frame_of(collected(text_of(*spans)), "other")
     assert other is not None
     first, second = other["args"]
     assert first == second

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.ingest.reading import collected, event_by_event
+from tests.ingest.reading import collected, event_by_event, frame_of
 from tests.ingest.traces import LAYOUTS, T0, Raw, Trace
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def assert_exact_on_both_paths(times: list[int]) -> None:
         text = LAYOUTS[layout](trace).encode()
         for way in (contextlib.nullcontext, event_by_event):
             with way():
-                frame = collected(text).frame("gpu")
+                frame = frame_of(collected(text), "gpu")
             assert frame is not None
             assert frame["ts"].to_list() == [*times, 0]
 

@@ -57,6 +57,7 @@ def by_workers(text: bytes, started: list[workers.Worker], dies_after: int | Non
         if number == dies_after:
             started[0]._process.kill()
     found.add(here.tail(splitter.tail))
+    found.settle()
     return found
 
 

@@ -1,0 +1,187 @@
+"""Which call and operator launched each GPU activity: those of one correlation meet, wherever they are in a trace.
+
+What a call says goes to where activities of its correlation are, then each activity to its place in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from kerneldb.ingest.pytorch import fields
+from kerneldb.ingest.pytorch.collect import Collector
+from kerneldb.ingest.pytorch.host import Host
+from kerneldb.ingest.runs import gathered, stretches
+
+STREAM_TID: Final = r"(\d+)\s*$"
+INTEGERS: Final = (
+    *("ts", "dur", "External id", "correlation", "device", "stream", "context", "queued", "bytes", "size"),
+    *("registers per thread", "shared memory", "graph id", "graph node id", "toDevice", "inDevice"),
+)
+OPTIONAL: Final = {
+    **dict.fromkeys(INTEGERS, pl.Int64),
+    "est. achieved occupancy %": pl.Float64,
+    "blocks per SM": pl.Float64,
+    "warps per SM": pl.Float64,
+    **dict.fromkeys(("collective", "mark"), pl.UInt32),
+}
+PLACE: Final = ("thread", "device", "inDevice", "toDevice")
+ROWS: Final = 1 << 18
+"""Activities that are worked on at once."""
+OF_OP: Final = ("op", "call", "note_of_op", "note", "place", "module", "python")
+"""Ids of the operator and of the annotation around it, and codes: of its call, its note, the annotation's path, the
+module, and the Python frame."""
+OF_CALL: Final = ("api", "api_code", "api_thread", "api_ts", "api_dur")
+
+
+class Callers:
+    """Takes the host side, stretch by stretch; `launched` then gives each activity what launched it.
+
+    `devices` are the numbers of GPUs as recorded; `copied` says whether external ids are copies of correlations, which
+    say nothing; `first` is the smallest correlation of a call.
+    """
+
+    def __init__(self, collected: Collector) -> None:
+        self._collected = collected
+        self._gpu = collected.rows["gpu"]
+        self._calls = collected.shelf.runs("correlation")
+        self._ops = collected.shelf.runs("External id")
+        self._codes = [code for code, row in enumerate(collected.apis.rows()) if row[0] in fields.LAUNCHING_APIS]
+        self.notes = collected.shelf.runs("ts")
+        self.first: int | None = None
+        self.devices, self.copied = self._survey()
+
+    def _survey(self) -> tuple[list[int], bool]:
+        """Devices, and whether external ids are copies: torch 2.0-2.3 wrote them so (kineto #843)."""
+        devices, known, same = set[int](), 0, 0
+        places = _places(self._collected)
+        for part in self._gpu.each(*PLACE, "External id", "correlation"):
+            rows = _complete(part)
+            devices.update(_placed(rows, places)["device"].drop_nulls().unique())
+            both = rows.filter(pl.col("External id").is_not_null() & pl.col("correlation").is_not_null())
+            known += both.height
+            same += both.filter(pl.col("External id") == pl.col("correlation")).height
+        return sorted(devices), same * 2 > known
+
+    def add(self, host: Host) -> None:
+        """Take what may have launched something."""
+        notes = host.ranges.filter(pl.col("cat") == "gpu_user_annotation")
+        self.notes.add(notes.select("thread", "ts", "dur", "id", "label"))
+        if not self._gpu.height:
+            return
+        apis = host.apis.filter(pl.col("api").is_in(self._codes))
+        apis = _complete(apis, ("correlation", "External id")).filter(pl.col("correlation") > 0)
+        firsts = [one for one in (self.first, apis["correlation"].min()) if isinstance(one, int)]
+        self.first = min(firsts, default=None)
+        names = {"api": "id", "api_code": "api", "api_thread": "thread", "api_ts": "ts", "api_dur": "dur"}
+        own = apis.select("correlation", api_external="External id", **names)
+        self._calls.add(own.hstack(_around(apis, apis["op"], host)))
+        if not self.copied and {"External id"} <= set(host.ops.columns) & set(self._gpu.columns):
+            ops = host.ops.slice(host.open_ops).filter(pl.col("External id") > 0)
+            self._ops.add(ops.select("External id").hstack(_around(ops, ops["order"], host)))
+
+    def launched(self) -> Iterator[pl.DataFrame]:
+        """All activities with device, stream, OF_CALL, OF_OP, and whether the call is in an operator (`contained`)."""
+        if not self._gpu.height:
+            return
+        unnamed = self._collected.shelf.runs("External id")
+        places = _places(self._collected)
+        processes = [row[0] for row in self._collected.threads.rows()]
+        for stretch in stretches([self._gpu, self._calls], 2 * ROWS):
+            gpu = _placed(_complete(self._gpu.between(stretch)).sort("id"), places)
+            calls = self._calls.between(stretch).sort("api")
+            gpu = gpu.hstack(gathered(calls.select(*OF_CALL, *OF_OP), _calls(gpu, calls, processes)))
+            gpu = gpu.with_columns(contained=pl.col("op").is_not_null())
+            open_ones = pl.col("op").is_null() & pl.col("External id").is_not_null() & bool(self._ops.height)
+            unnamed.add(gpu.filter(open_ones))
+            yield gpu.filter(~open_ones)
+        self._calls.clear()
+        self._gpu.clear()
+        if unnamed.height:
+            for stretch in stretches([unnamed, self._ops], 2 * ROWS):
+                yield _named(unnamed.between(stretch), self._ops.between(stretch))
+
+
+def _around(frame: pl.DataFrame, op: pl.Series, host: Host) -> pl.DataFrame:
+    """OF_OP for rows of a stretch with the operator `op`: what is around themselves, or else around that."""
+    ops, ranges = host.ops, host.ranges
+    around = {name: _first(frame[name], ops[name].gather(op)) for name in ("annotation", "module", "python")}
+    notes = ops["note"].gather(op) if "note" in ops.columns else pl.Series([None], dtype=pl.UInt32)
+    columns = {
+        "op": ops["id"].gather(op),
+        "call": ops["call"].gather(op),
+        "note_of_op": notes if notes.len() == op.len() else notes.new_from_index(0, op.len()),
+        "note": ranges["id"].gather(around["annotation"]).cast(pl.Int64),
+        "place": ranges["place"].gather(around["annotation"]),
+        "module": ranges["label"].gather(around["module"]),
+        "python": ranges["label"].gather(around["python"]),
+    }
+    return pl.DataFrame([column.alias(name) for name, column in columns.items()])
+
+
+def _first(one: pl.Series, other: pl.Series) -> pl.Series:
+    return pl.select(pl.coalesce(one, other)).to_series()
+
+
+def _filled(frame: pl.DataFrame, schema: dict[str, type[pl.DataType]]) -> pl.DataFrame:
+    return frame.with_columns(
+        pl.lit(None, kind).alias(name) for name, kind in schema.items() if name not in frame.columns
+    )
+
+
+def _complete(frame: pl.DataFrame, names: tuple[str, ...] = tuple(OPTIONAL)) -> pl.DataFrame:
+    return _filled(frame, {name: OPTIONAL[name] for name in names})
+
+
+def _places(collected: Collector) -> pl.DataFrame:
+    """Device and stream by thread: the pid of a GPU row is the device where no argument says so."""
+    return collected.threads.table("thread", "pid", "tid").select(
+        place_device=pl.col("pid").str.extract(r"^(?:GPU )?(\d+)$").cast(pl.Int64, strict=False),
+        place_stream=pl.col("tid").str.extract(STREAM_TID).cast(pl.Int64, strict=False),
+    )
+
+
+def _placed(gpu: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
+    """Complete device and stream."""
+    gpu = gpu.hstack(gathered(places, gpu["thread"])).with_columns(
+        device=pl.coalesce("device", "inDevice", "toDevice", "place_device"),
+        stream=pl.coalesce("stream", "place_stream"),
+    )
+    return gpu.drop("place_device", "place_stream", "inDevice", "toDevice")
+
+
+def _calls(gpu: pl.DataFrame, launching: pl.DataFrame, processes: list[str | None]) -> pl.Series:
+    """The row of the call of the same correlation; of several, that of the same external id, else the latest before.
+
+    None where calls of several processes (merged traces) fit alike: a row of the GPU does not name its process.
+    """
+    wanted = gpu.select("correlation", "ts", "External id").with_row_index("row")
+    numbered = launching.with_row_index("caller")
+    if launching["correlation"].is_unique().all():
+        narrow = numbered.select("correlation", "caller")
+        return wanted.join(narrow, on="correlation", how="left", maintain_order="left")["caller"]
+    process = pl.Series("process", processes, dtype=pl.String).gather(launching["api_thread"])
+    known = numbered.select("correlation", "caller", "api_ts", "api_external").hstack([process])
+    fits = (pl.col("External id").eq_missing(pl.col("api_external")), pl.col("api_ts") <= pl.col("ts"))
+    ordered = (
+        wanted.join(known, on="correlation", how="inner")
+        .with_columns(fit=2 * fits[0].cast(pl.Int8) + fits[1].fill_null(value=False).cast(pl.Int8))
+        .sort("fit", "api_ts", descending=True, nulls_last=True)
+    )
+    fitting = ordered.filter(pl.col("fit") == pl.col("fit").max().over("row"))
+    best = (
+        fitting.filter(pl.col("process").n_unique().over("row") == 1)
+        .unique("row", keep="first", maintain_order=True)
+        .select("row", "caller")
+    )
+    return wanted.join(best, on="row", how="left", maintain_order="left")["caller"]
+
+
+def _named(gpu: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
+    """Activities with the operator of their external id; of several, the first of the text."""
+    first = ops.sort("op").unique("External id", keep="first", maintain_order=True)
+    joined = gpu.join(first, on="External id", how="left", maintain_order="left", suffix=" of op")
+    found = [pl.coalesce(name, f"{name} of op").alias(name) for name in OF_OP]
+    return joined.with_columns(found).drop(f"{name} of op" for name in OF_OP)
