@@ -131,11 +131,11 @@ def analysis(command: Callable[..., None]) -> Callable[..., None]:
 def idle(asked: Asked, *, gaps: bool) -> None:
     """Show how long the GPU was idle, by what the host did meanwhile.
 
-    Causes: launch (the GPU waited for the host to launch the next kernel), sync (the host came back late from a
-    synchronising call), allocation (cudaMalloc or cudaFree), copy (the GPU waited for the host to begin a copy), queued
-    (the next launch had been made), unknown (its launch call was not recorded). host_late is the part of the gaps
-    before the host began the next launch call; waiting_call is the synchronising or allocating call that most often is
-    the cause. With --where, launches that do not meet the condition count as idle.
+    Parts and causes are those of the wall time (kerneldb why --budget; docs/why.md has the rules): host (the GPU waited
+    for it: launching, synchronisation, allocation …), queue (the next launch had been made: dependency, launch latency,
+    between launches) and unattributed. waiting_call is the call of the host that most often is the cause. Of gaps,
+    host_late is the time before the host began the next launch call. With --where, launches that do not meet the
+    condition count as idle.
 
     \b
       kerneldb analyze idle

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,22 +17,13 @@ from kerneldb.output import Output
 from kerneldb.output.text import command_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from kerneldb.api import Database
 
     Rows = Sequence[Mapping[str, Any]]
 
 ROWS: Final = 6
-CAUSES: Final = {
-    "launch": "the GPU waited for the host to launch",
-    "sync": "the host came back late from a synchronising call",
-    "allocation": "the host allocated or freed GPU memory",
-    "copy": "the GPU waited for the host to begin a copy",
-    "queued": "the next launch was queued already",
-    "unknown": "the launch calls of the next launches were not recorded",
-}
-
 NOTABLE: Final = 0.05
 NO_TIMELINE: Final = "No timeline: the traces hold sums or counters of kernels only."
 NO_KERNELS: Final = "No kernels, copies or fills were recorded; kerneldb doctor FILE says what the trace lacks."
@@ -89,7 +79,6 @@ def _page(database: Database, keep: list[str]) -> None:
     _table("GPU time", devices, "trace", "device", "n", "span_ns", "busy_ns", "busy_pct", *_exposed(devices))
     if not devices:
         click.echo(f"\n{NO_TIMELINE if database.top('kernel').rows() else NO_KERNELS}")
-    _table("Idle time", list(_idle(database, devices)), "cause", "n", "idle_ns", "share_pct", "meaning")
     _table("Time by category", database.top("category").rows(), "category", "timing", "n", "total_ns", "share_pct")
     kernels = database.top("kernel").rows()
     _table("Kernels with most time", kernels, "kernel", "category", "timing", "n", "total_ns", "share_pct", "mean_ns")
@@ -107,23 +96,6 @@ def _exposed(devices: Rows) -> list[str]:
     parts = ("exposed_communication_ns", "exposed_memcpy_ns")
     notable = [part for part in parts if sum(row[part] or 0 for row in devices) > NOTABLE * busy]
     return ["computation_ns", *notable] if notable else []
-
-
-def _idle(database: Database, devices: Rows) -> Iterator[dict[str, Any]]:
-    """Idle time of all devices by cause, most first."""
-    span = sum(row["span_ns"] or 0 for row in devices) or 1
-    found: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for row in database.analyze("idle"):
-        found[row["cause"]][0] += row["n"]
-        found[row["cause"]][1] += row["idle_ns"]
-    for cause, (count, idle) in sorted(found.items(), key=lambda item: -item[1][1]):
-        yield {
-            "cause": cause,
-            "n": count,
-            "idle_ns": idle,
-            "share_pct": 100 * idle / span,
-            "meaning": CAUSES.get(cause),
-        }
 
 
 def _table(title: str, rows: Rows, *names: str) -> None:

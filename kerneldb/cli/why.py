@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 TRACES: Final = 5
 """So many traces, those with most GPU time, are looked at where none is named."""
 WIDTH: Final = 100
+NOTHING: Final = "no GPU time: no trace holds launches or sums of them; kerneldb doctor FILE says what a file lacks"
 COLUMNS: Final = (
     "trace", "span_ns", "rule", "version", "at_stake_ns", "share_pct", "sentence", "remedy", "evidence", "command",
 )  # fmt: skip
@@ -63,6 +64,8 @@ def why(traces: tuple[str, ...], *, budget: bool, by: str | None, output: Output
         emit_rows(database.wall_time(by, traces=chosen), output, None, None)
         return
     found = verdicts.verdicts(database, chosen or most_time(database))
+    if not found:
+        note(NOTHING)
     if output.format == "table":
         say(found)
     else:
@@ -94,7 +97,7 @@ def say(verdicts: Sequence[Verdict], lead: str = "") -> None:
         for place, piece in enumerate(verdict.first(), 1):
             _say(place, piece, verdict.trace if len(verdicts) > 1 else None, width)
         if not verdict.advice:
-            click.echo("  Nothing stands out: no cause of waiting and no kernel takes much of the time.")
+            click.echo("  Nothing stands out.")
         for line in verdict.unknown:
             click.echo(click.wrap_text(line, width, "  ", "  "))
 

@@ -44,9 +44,28 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
 
 NEAR_PEAK: Final = 60
 SHORT_NS: Final = 10_000
+TINY_NS: Final = 3_000
+"""A kernel that is shorter does next to nothing beside starting, whatever its work is."""
 FRAME: Final = re.compile(r"(.*)\((\d+)\): (.*)")
 CERTAIN: Final = "Certain: "
 LIKELY: Final = "Likely: "
+KNOWN_WORK: Final = "Work from the shapes of the operators or from counters, peaks from the data sheet."
+UNKNOWN_WORK: Final = "How near to the peaks that is, is not known: shapes of operators, or counters, would tell."
+READING: Final = frozenset(
+    {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::nonzero", "aten::equal"}
+)
+"""Operators that wait for a value."""
+BOUNDS: Final[Mapping[str, str]] = {
+    "high": "it is near the roof",
+    "compute": "arithmetic limits it",
+    "memory": "memory limits it",
+    "balanced": "arithmetic and memory limit it alike",
+    "latency": "latency limits it: too little is under way at a time",
+}
+"""Verdicts of the rule of Nsight Compute (`bounds`)."""
+FIRST_NS: Final = 50_000_000
+VOCABULARY: Final = 10_000
+"""Sides of matrix products from here on are vocabularies rather than tokens."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,7 +124,30 @@ def where(row: Row) -> str:
 
 def _copy(row: Row) -> Mapping[str, str]:
     held = ", {host_ns} of it while the call held up the host" if row["host_ns"] else ""
-    return {"held": held, "memory": " of pageable memory" if row["is_pageable"] else ""}
+    memory = " of pageable memory" if row["is_pageable"] else ""
+    return {"held": held, "memory": memory, "by": "op" if row["op"] else "signature"}
+
+
+def _waited(row: Row) -> Mapping[str, str]:
+    """What to do instead of waiting, by what waited."""
+    call, op = row["call"] or "", row["op"] or ""
+    hint = "Copy results later, to pinned memory, with non_blocking=True"
+    if op in READING:
+        hint = "Keep the value on the GPU: .item(), bool(), printing and indexing by tensors wait for it"
+    elif call.lower().endswith("synchronize") and not op:
+        hint = "Leave the explicit synchronisation out (around timings, at the end of steps), or do it less often"
+    return {"hint": hint}
+
+
+def _allocated(row: Row) -> Mapping[str, str]:
+    """A call that takes so long is the first of its kind."""
+    is_first = row["longest_ns"] >= FIRST_NS and 3 * row["longest_ns"] >= row["at_stake_ns"]
+    first = "A call of {longest_ns} is a first use (context, libraries): record after a warm-up. "
+    return {"first": first if is_first else ""}
+
+
+def _padded(row: Row) -> Mapping[str, str]:
+    return {"whole": " (vocabularies: to a multiple of 64)" if row["side"] >= VOCABULARY else ""}
 
 
 def _split(row: Row) -> Mapping[str, str]:
@@ -116,23 +158,40 @@ def _split(row: Row) -> Mapping[str, str]:
 def _kernel(row: Row) -> Mapping[str, str]:
     """How near the kernel is to the peaks of the GPU, and what follows from that."""
     reached, limit = row["reached_pct"], "arithmetic" if row["is_compute"] else "memory bandwidth"
-    judged, hint = "", "Start there: {counted}"
+    judged, hint, sure = "", "Start there: {counted}", UNKNOWN_WORK
+    if reached is not None:
+        sure = KNOWN_WORK
     if reached is not None and reached >= NEAR_PEAK:
         judged = f"; at {min(100, reached):.0f} % of the peak {limit}, the kernel itself leaves little to gain"
         hint = "Give it less to do: fewer bytes or operations, a smaller type, fusion with its neighbours"
-    elif row["mean_ns"] < SHORT_NS:
-        judged = "; at {mean_ns} each, starting it limits it, not arithmetic or bandwidth"
-        hint = "Run it less often: fuse it, or give it more work at a time"
+    elif row["mean_ns"] < (TINY_NS if reached is None else SHORT_NS):
+        judged = "; at {mean_ns} each, starting and ending it limits it, not arithmetic or bandwidth"
+        hint, sure = "Run it less often: fuse it, or give it more work at a time", LIKELY + "by its duration."
     elif reached is not None:
         judged = f"; at {reached:.0f} % of the peak {limit}, {{at_stake_ns}} more than its work needs"
     counted = "its counters are stored" if row["is_counted"] else "its counters by {counters}"
-    return {"judged": judged, "hint": hint.replace("{counted}", counted)}
+    size = f" ({row['size']})" if row["size"] else ""
+    return {"judged": judged, "hint": hint.replace("{counted}", counted), "size": size, "sure": sure}
 
 
 def _known(row: Row) -> Mapping[str, str]:
     """What the kernels of known work take beyond that."""
-    beyond = "; the kernels of known work ({known_ns}) take {lost_ns} more than the peaks of the GPU allow"
-    return {"beyond": beyond if row["known_ns"] else ""}
+    if row["known_ns"]:
+        beyond = "; the kernels of known work ({known_ns}) take {lost_ns} more than the peaks of the GPU allow"
+        hint = "Look at the kernels that are furthest from the peaks (kerneldb analyze roofline)"
+        return {"beyond": beyond, "hint": hint, "sure": KNOWN_WORK}
+    hint = "Look at the kernels with most time (kerneldb top)"
+    return {"beyond": ", mostly {kernel}", "hint": hint, "sure": UNKNOWN_WORK}
+
+
+def _bound(row: Row) -> Mapping[str, str]:
+    limit = BOUNDS.get(row["verdict"])
+    return {"bound": f"; its counters say that {limit}" if limit else ""}
+
+
+def _estimated(row: Row) -> Mapping[str, str]:
+    bound = "; better occupancy seldom brings all of it" if "Occupancy" in row["rule"] else ""
+    return {"bound": bound}
 
 
 def _cause(name: str, cause: str, least_pct: float, sentence: str, remedy: str, **more: Any) -> Rule:
@@ -203,10 +262,11 @@ RULES: Final = (
         1,
         "The host waited for the GPU in {calls:,} calls{where}, and the GPU then {at_stake_ns} "
         "({share_pct:.1f} %) for the host to launch again.",
-        "Keep results on the GPU (.item(), .cpu() and printing wait for it), and copy with non_blocking=True.",
+        "{hint}.",
         otherwise="Make the GPU wait instead of the host ({event}), and copy results later, to pinned memory.",
         evidence=OPEN,
         command=GAPS,
+        more=_waited,
     ),
     _cause(
         "allocating",
@@ -214,11 +274,12 @@ RULES: Final = (
         1,
         "The GPU waited {at_stake_ns} ({share_pct:.1f} %) while the host allocated or freed memory in {calls:,} "
         "calls{where}.",
-        "Let the caching allocator keep memory: no empty_cache() in loops, the same sizes in every step, "
+        "{first}Let the caching allocator keep memory: no empty_cache() in loops, the same sizes in every step, "
         "expandable_segments:True.",
-        otherwise="Allocate ahead and reuse the memory, or take it from a pool ({malloc}Async).",
+        otherwise="{first}Allocate ahead and reuse the memory, or take it from a pool ({malloc}Async).",
         evidence=OPEN,
         command=GAPS,
+        more=_allocated,
     ),
     _cause(
         "data-loading",
@@ -302,7 +363,7 @@ RULES: Final = (
         2,
         "Copies{memory} {direction} that no kernel hides take {at_stake_ns} ({share_pct:.0f} %) in {n:,} copies{held}"
         "{where}.",
-        ("top", "--by", "op", "--where", "kind = 'memcpy'"),
+        ("top", "--by", "{by}", "--where", "kind = 'memcpy'"),
         "Keep the data on the GPU, or copy it ahead on another stream, from pinned memory (pin_memory=True) with "
         "non_blocking=True.",
         "Keep the data on the GPU, or copy it ahead on another stream, from pinned memory with {memcpy}.",
@@ -341,21 +402,22 @@ RULES: Final = (
     ),
     Rule(
         "one-kernel",
-        6,
-        "{kernel} takes {total_ns} ({share_pct:.0f} % of the {whole}) in {n:,} launches{where}{judged}.",
+        7,
+        "{kernel}{size} takes {total_ns} ({share_pct:.0f} % of the {whole}) in {n:,} launches{where}{judged}.",
         ("show", "{kernel}"),
         "{hint}; kerneldb replay runs it alone.",
         "{hint}.",
-        "Work from the shapes of the operator or from counters, peaks from the data sheet.",
+        "{sure}",
+        params={"near_pct": NEAR_PEAK},
         more=_kernel,
     ),
     Rule(
         "computation",
-        1,
+        2,
         "Computation takes {total_ns} ({share_pct:.0f} %): {mix}{beyond}.",
         ("top", "--by", "category"),
-        "Look at the kernels that are furthest from the peaks (kerneldb analyze roofline).",
-        evidence="Work from the shapes of operators or from counters, peaks from the data sheet.",
+        "{hint}.",
+        evidence="{sure}",
         more=_known,
     ),
     Rule(
@@ -364,16 +426,27 @@ RULES: Final = (
         "{dtype} matrix products with a side of {side}{where}, take {total_ns} ({share_pct:.0f} %) in {n:,} launches, "
         "such as {size}: {side} is no multiple of 8, so rows are not aligned and slower kernels run.",
         ("top", "--by", "signature", "--where", "category = 'GEMM'"),
-        "Pad {side} to {padded} (vocabularies: to a multiple of 64).",
+        "Pad {side} to {padded}{whole}.",
         evidence=LIKELY + "they take over 1.6 times what their work needs.",
+        more=_padded,
     ),
     Rule(
         "ncu-rules",
-        1,
+        2,
         "Nsight Compute estimates {speedup_pct:.0f} % from {rule} on {kernel} ({total_ns} in this trace): {message}",
         ("ncu", "rules"),
         "Follow it there first: no other kernel has more to gain by its rules.",
-        evidence=LIKELY + "an estimate of ncu, times the time of the kernel here.",
+        evidence=LIKELY + "an estimate of ncu, times the time of the kernel here{bound}.",
+        more=_estimated,
+    ),
+    Rule(
+        "profiled-kernel",
+        1,
+        "Under the counter profiler {kernel} takes {total_ns} ({share_pct:.0f} %) in {n:,} launches{bound}.",
+        ("ncu", "bounds"),
+        "Look at its counters first.",
+        evidence=CERTAIN + "measured under the profiler, which slows kernels and runs them one by one.",
+        more=_bound,
     ),
     Rule(
         "decode-gemv",

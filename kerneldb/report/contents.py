@@ -104,8 +104,9 @@ IDLE: Final = Plan(
     "Idle time by cause",
     (
         DEVICE,
+        Column("part", "part"),
         Column("cause", "cause"),
-        Column("n", "gaps", "count"),
+        Column("n", "pieces", "count"),
         IDLE_TIME,
         SHARE,
         MEDIAN,

@@ -3,7 +3,8 @@
 const Timeline = (() => {
   const PLANES = 6, TOP = 22, GAP = 8, HEAD = 18, ROW = 15, COUNTER = 42;
   const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c7a00", "#7f7f7f"];
-  const IDLE = {launch: "#b03a2e", sync: "#d68910", allocation: "#9a7d0a", copy: "#2471a3", queued: "#85929e"};
+  const IDLE = {launching: "#b03a2e", synchronisation: "#d68910", allocation: "#9a7d0a", "blocking copy": "#2471a3", "data loading": "#7d3c98",
+    "launch latency": "#85929e", "between launches": "#85929e", dependency: "#148f77"};
   const KEYS = [["drag, ← →", "move"], ["wheel, + −", "zoom"], ["shift + drag", "choose a range"], ["0", "whole trace"], ["g, shift + g", "largest gap, next gap"],
     ["[ ]", "event before, after"], ["f", "from a kernel to its call and back"], ["Enter", "zoom to the event"], ["/", "search, then n and shift + n"], ["Esc", "choose nothing"]];
 

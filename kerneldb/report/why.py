@@ -25,6 +25,7 @@ SINGLE: Final = {
     "long calls": "1 long call",
     "copies": "1 copy",
     "launches": "1 launch",
+    "launch calls": "1 launch call",
     "collectives": "1 collective",
     "pieces": "1 piece",
     "pauses": "1 pause",
@@ -42,6 +43,12 @@ PARTS: Final = {
 """What the parts of `wall_time_budget` are called in a sentence."""
 NO_TIMELINE: Final = "No timeline, only sums or counters of kernels: what the time between them went to is not known."
 NO_HOST: Final = "No launch calls were recorded, so what the GPU waited for is not known."
+FEW: Final = 20
+FEW_LAUNCHES: Final = "The trace has only {launches:,} launches: too few to say what the program does."
+CAPTURED: Final = (
+    "{calls:,} launch calls, but {launches:,} launches: the others were captured into a graph, or not recorded "
+    "(kerneldb doctor)."
+)
 NO_STACKS: Final = "No Python stacks were recorded (with_stack=True), so lines of code are not known."
 
 
@@ -68,7 +75,8 @@ class Verdict:
         """The parts in a sentence, largest first; their shares add up to all of the time."""
         if not self.span_ns:
             return ""
-        told = [f"{100 * ns / self.span_ns:.1f} % {PARTS[part]}" for part, ns in self.parts.items()]
+        shares = {part: f"{100 * ns / self.span_ns:.1f}" for part, ns in self.parts.items()}
+        told = [f"{share} % {PARTS[part]}" for part, share in shares.items() if share != "0.0"]
         of = f" on {self.devices} devices" if self.devices > 1 else ""
         return f"{duration(self.span_ns)} from the first launch to the last{of}: {', '.join(told)}."
 
@@ -140,6 +148,11 @@ def _unknown(known: dict[str, int], program: dict[str, Any]) -> Iterator[str]:
     if not known:
         yield NO_TIMELINE
         return
+    launches, calls = program["launches"], program["launch_calls"]
+    if launches < FEW and calls > 2 * launches:
+        yield CAPTURED.format(calls=calls, launches=launches)
+    elif launches < FEW:
+        yield ONE.sub(_single, FEW_LAUNCHES.format(launches=launches))
     if "host" not in known and "queue" not in known and "unattributed" in known:
         yield NO_HOST
     elif program["is_torch"] and not program["has_stacks"]:

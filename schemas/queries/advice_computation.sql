@@ -1,10 +1,19 @@
--- What computation is made of: the categories with most time, and how much more all kernels of known work take than the peaks of the GPU need.
-WITH ran AS (
-    SELECT category, sum(wall_ns) AS wall_ns, sum(needed_ns) AS needed_ns, sum(wall_ns) FILTER (needed_ns IS NOT NULL) AS known_ns, any_value(span_ns) AS span_ns
+-- What computation is made of: the categories with most time, the kernel with most, and how much more all kernels of known work take than the peaks of the GPU
+-- need. Kernels under 10 µs that are far from the peaks are limited by neither: nobody knows what they need.
+WITH computed AS (
+    SELECT category, short_name, n, wall_ns, span_ns, CASE WHEN wall_ns >= 10000 * n OR 5 * needed_ns >= wall_ns THEN needed_ns END AS needed_ns
     FROM found_wall
     WHERE part = 'computation'
+),
+
+ran AS (
+    SELECT category, sum(n) AS n, sum(wall_ns) AS wall_ns, sum(needed_ns) AS needed_ns, sum(wall_ns) FILTER (needed_ns IS NOT NULL) AS known_ns,
+        any_value(span_ns) AS span_ns
+    FROM computed
     GROUP BY category
-)
+),
+
+largest AS (SELECT short_name FROM computed WHERE short_name IS NOT NULL GROUP BY short_name ORDER BY sum(wall_ns) DESC, short_name LIMIT 1)
 
 SELECT
     NULL::DOUBLE AS at_stake_ns,
@@ -13,6 +22,7 @@ SELECT
     CASE WHEN 2 * sum(known_ns) >= sum(wall_ns) THEN sum(known_ns) END::DOUBLE AS known_ns,
     100 * sum(wall_ns) / any_value(span_ns) AS share_pct,
     string_agg(format('{} {:.0f} %', coalesce(category, 'OTHER'), 100 * wall_ns / span_ns), ', ' ORDER BY wall_ns DESC, category)
-        FILTER (50 * wall_ns >= span_ns) AS mix
+        FILTER (50 * wall_ns >= span_ns) AS mix,
+    (FROM largest) AS kernel
 FROM ran
-HAVING share_pct >= 25 AND mix IS NOT NULL;
+HAVING share_pct >= 25 AND mix IS NOT NULL AND sum(n) >= 10;

@@ -24,7 +24,14 @@ SELECT
     r.short_name AS kernel,
     r.rule,
     r.speedup_pct,
-    regexp_extract(r.message, '^(.{20,240}?[.:])(\s|$)', 1) AS message
+    -- The first sentence with a figure: others say what a term means.
+    coalesce(
+        list_filter(
+            regexp_extract_all(r.message, '\s*((?:[^.]|\.\S)+\.)(?:\s|$)', 1),
+            lambda said : length(said) BETWEEN 20 AND 300 AND regexp_matches(said, '\d') AND NOT contains(said, 'is defined as')
+        )[1],
+        regexp_extract(r.message, '^(.{20,240}?[.:])(\s|$)', 1)
+    ) AS message
 FROM ruled AS r
 INNER JOIN spent AS s USING (short_name)
 WHERE message <> ''

@@ -1,7 +1,8 @@
 -- The kernel with most time: of the wall time where there is a timeline, else of the GPU time. Copies and fills have no counters to look at, and the time of a
 -- collective is that of the slowest rank: other rules are about these, and about softmax and matrix-vector products that take much (`spoken`). What takes under 10 µs
 -- and runs less than ten times says nothing. Where its
--- work is not known, nobody knows what is at stake: it is ranked as if that were a third (`rank_ns`). `reached_pct` is how near it is to the peaks of the GPU, NULL where its work is not
+-- work is not known, nobody knows what is at stake: it is ranked as if that were a third (`rank_ns`); from `$near_pct` % of a peak on, little can be gained, and a
+-- tenth of it counts. `reached_pct` is how near it is to the peaks of the GPU, NULL where its work is not
 -- known.
 WITH spoken AS (
     SELECT category
@@ -12,7 +13,7 @@ WITH spoken AS (
 ),
 
 ran AS (
-    SELECT name_id, short_name, is_compute, n, wall_ns, needed_ns, span_ns, line, module
+    SELECT name_id, short_name, is_compute, n, wall_ns, needed_ns, span_ns, line, module, op, dtype, gemm_m, gemm_n, gemm_k
     FROM found_places
     WHERE
         part = 'computation' AND kind = 'kernel' AND odd_side IS NULL
@@ -37,7 +38,7 @@ summed AS (
     SELECT name_id, short_name, n, total_ns, share_pct, NULL, NULL, NULL, 'GPU time'
     FROM top_kernels()
     WHERE
-        trace = $trace AND timing <> 'profiled' AND share_pct >= 30 AND kind = 'kernel' AND category <> 'COMMUNICATION'
+        trace = $trace AND timing <> 'profiled' AND share_pct >= 10 AND kind = 'kernel' AND coalesce(category NOT IN ('COMMUNICATION', 'GEMV'), true)
         AND NOT EXISTS (FROM found_places)
 ),
 
@@ -47,16 +48,21 @@ launched AS (SELECT r.* FROM ran AS r INNER JOIN most USING (name_id))
 
 SELECT
     CASE WHEN 2 * m.known_ns >= m.total_ns THEN m.known_ns - m.needed_ns END::DOUBLE AS at_stake_ns,
-    coalesce(at_stake_ns, m.total_ns / 3)::DOUBLE AS rank_ns,
+    CASE WHEN 2 * m.known_ns >= m.total_ns THEN 100 * m.needed_ns / m.known_ns END AS reached_pct,
+    CASE WHEN reached_pct >= $near_pct THEN at_stake_ns / 10 ELSE coalesce(at_stake_ns, m.total_ns / 3) END::DOUBLE AS rank_ns,
     m.kernel,
     m.total_ns::DOUBLE AS total_ns,
     m.share_pct,
     m.n::BIGINT AS n,
     m.total_ns / m.n AS mean_ns,
     m.whole,
-    CASE WHEN 2 * m.known_ns >= m.total_ns THEN 100 * m.needed_ns / m.known_ns END AS reached_pct,
     m.is_compute,
     m.name_id IN (FROM _counted_names) AS is_counted,
+    (
+        SELECT arg_max(concat_ws(' ', 'gemm', format('{}×{}×{}', gemm_m, gemm_n, gemm_k), dtype), (wall_ns, gemm_m, gemm_n, gemm_k))
+        FROM launched
+        WHERE gemm_m IS NOT NULL
+    ) AS size,
     p.line,
     p.module
 FROM most AS m

@@ -74,17 +74,21 @@ _pieces AS MATERIALIZED (
 
 _credits AS (FROM _wait_credits('_open', '_pieces')),
 
+-- Until `host_ns` it is the host's time, after that the launch takes to start.
 _free AS (
-    SELECT l.owner, p.place, p.launch_index, p.start_ns, p.end_ns, true AS is_host, true AS is_touched
+    SELECT l.owner, p.place, p.launch_index, p.start_ns, p.end_ns, p.end_ns AS host_ns, true AS is_touched
     FROM _pieces AS p
     INNER JOIN _lanes AS l USING (lane)
     WHERE p.number IS NULL
     UNION ALL
-    SELECT l.owner, l.place, l.launch_index, l.start_ns, l.host_ns, true, false
+    SELECT l.owner, l.place, l.launch_index, l.start_ns, greatest(l.host_ns, l.queue_ns), l.host_ns, false
     FROM _late AS l
     ANTI JOIN _pieces AS p ON l.place = p.place AND l.launch_index = p.launch_index
     UNION ALL
-    SELECT owner, place, launch_index, host_ns, queue_ns, false, false FROM _late WHERE queue_ns > host_ns
+    SELECT l.owner, l.place, l.launch_index, l.host_ns, l.queue_ns, l.host_ns, false
+    FROM _late AS l
+    SEMI JOIN _pieces AS p ON l.place = p.place AND l.launch_index = p.launch_index
+    WHERE l.queue_ns > l.host_ns
 ),
 
 _after AS MATERIALIZED (
@@ -109,21 +113,25 @@ _stocks AS (
     WINDOW before AS (PARTITION BY owner ORDER BY since_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ),
 
+-- Of most calls nothing is left soon: only the time after the others is put in order.
 _owed AS (
     SELECT
         a.*,
         a.start_ns + greatest(
-            0, least(a.end_ns - a.start_ns, coalesce(s.stock_ns, 0) + a.end_ns - a.start_ns - sum(a.end_ns - a.start_ns) OVER so_far)
+            0, least(a.end_ns - a.start_ns, s.stock_ns + a.end_ns - a.start_ns - sum(a.end_ns - a.start_ns) OVER so_far)
         )::BIGINT AS until_ns
     FROM _after AS a
-    LEFT JOIN _stocks AS s ON a.owner = s.owner AND a.since_ns = s.since_ns
+    INNER JOIN _stocks AS s ON a.owner = s.owner AND a.since_ns = s.since_ns AND s.stock_ns > 0
     WINDOW so_far AS (PARTITION BY a.owner, a.since_ns ORDER BY a.start_ns ROWS UNBOUNDED PRECEDING)
 )
 
 SELECT place, launch_index, start_ns, end_ns, number FROM _pieces WHERE number IS NOT NULL
 UNION ALL
-SELECT place, launch_index, start_ns, until_ns, number FROM _owed WHERE number IS NOT NULL AND until_ns > start_ns
+SELECT place, launch_index, start_ns, until_ns, number FROM _owed WHERE until_ns > start_ns
 UNION ALL
-SELECT place, launch_index, until_ns, end_ns, NULL
-FROM _owed
-WHERE is_host AND end_ns > until_ns AND (is_touched OR number IS NOT NULL);
+SELECT place, launch_index, until_ns, host_ns, NULL FROM _owed WHERE host_ns > until_ns AND (is_touched OR until_ns > start_ns)
+UNION ALL
+SELECT a.place, a.launch_index, a.start_ns, a.host_ns, NULL
+FROM _after AS a
+ANTI JOIN (FROM _stocks WHERE stock_ns > 0) AS s ON a.owner = s.owner AND a.since_ns = s.since_ns
+WHERE a.is_touched;

@@ -29,7 +29,7 @@ _gaps AS MATERIALIZED (
     INNER JOIN _places AS p USING (place)
     WHERE
         g.class = 0
-        AND g.api_index IS NOT NULL
+        AND g.host_ns IS NOT NULL
         AND (p.trace_id IN (SELECT trace_id FROM _waits) OR p.trace_id IN (FROM _event_waits))
 ),
 

@@ -50,10 +50,10 @@ SELECT place, 3, communicated_ns, copied_ns, (copy % 1099511627776)::BIGINT, NUL
 FROM _until
 WHERE copied_ns > communicated_ns
 UNION ALL
--- The launches of a graph after its first do not wait for its call any more.
+-- The launches of a graph after its first do not wait for its call any more. `least` would pass over a call that is not known.
 SELECT
     place, 0, copied_ns, next_ns, next_index,
-    CASE WHEN api_index = previous_api THEN copied_ns ELSE greatest(copied_ns, least(next_ns, launch_end_ns)) END,
+    CASE WHEN api_index = previous_api THEN copied_ns WHEN launch_end_ns IS NOT NULL THEN greatest(copied_ns, least(next_ns, launch_end_ns)) END,
     launch_start_ns, api_index, previous_api, process
 FROM _until
 WHERE next_ns > copied_ns;

@@ -1,19 +1,17 @@
--- Why each device was idle, and for how long.
---
--- The causes are those of `idle_gaps`, which has every gap.
+-- Why each device was idle, and for how long: the parts of `wall_time_budget` in which nothing ran.
 --
 -- Columns:
 --   trace, device: as in kernels
+--   part: as in idle_gaps
 --   cause: as in idle_gaps
---   n BIGINT: Number of gaps.
---   idle_ns BIGINT [ns]: Summed length of the gaps.
+--   n BIGINT: Number of pieces of gaps.
+--   idle_ns BIGINT [ns]: Their summed length.
 --   share_pct DOUBLE [%]: Share of the time from the first start to the last end.
---   median_ns DOUBLE [ns]: Median length of a gap.
---   max_ns BIGINT [ns]: Longest gap.
---   host_late_ns BIGINT [ns]: Part of the gaps before the host began the next launch call, summed.
---   waiting_call VARCHAR: Synchronising or allocating call that most often is the cause.
+--   median_ns DOUBLE [ns]: Median length of a piece.
+--   max_ns BIGINT [ns]: Longest piece.
+--   waiting_call VARCHAR: Call of the host that most often is the cause.
 -- Example:
---   SELECT trace, device, cause, n, idle_ns, share_pct FROM idle();
+--   SELECT trace, device, part, cause, n, idle_ns, share_pct FROM idle();
 CREATE OR REPLACE MACRO idle(source := 'kernels') AS TABLE
 WITH _spans AS (
     SELECT trace, device, max(end_ns) - min(start_ns) AS span_ns
@@ -25,15 +23,16 @@ WITH _spans AS (
 SELECT
     g.trace,
     g.device,
+    g.part,
     g.cause,
     count(*) AS n,
-    try_cast(sum(g.gap_ns) AS BIGINT) AS idle_ns,
-    100 * sum(g.gap_ns) / nullif(any_value(s.span_ns), 0) AS share_pct,
-    median(g.gap_ns) AS median_ns,
-    max(g.gap_ns) AS max_ns,
-    try_cast(sum(g.host_late_ns) AS BIGINT) AS host_late_ns,
-    mode(g.waiting_call ORDER BY g.waiting_call) FILTER (g.waiting_call IS NOT NULL) AS waiting_call
-FROM idle_gaps(source) AS g
+    try_cast(sum(g.duration_ns) AS BIGINT) AS idle_ns,
+    100 * sum(g.duration_ns) / nullif(any_value(s.span_ns), 0) AS share_pct,
+    median(g.duration_ns) AS median_ns,
+    max(g.duration_ns) AS max_ns,
+    mode(g.call ORDER BY g.call) FILTER (g.call IS NOT NULL) AS waiting_call
+FROM _wall_pieces(source) AS g
 INNER JOIN _spans AS s ON g.trace = s.trace AND g.device IS NOT DISTINCT FROM s.device
-GROUP BY g.trace, g.device, g.cause
+WHERE g.part IN ('host', 'queue', 'unattributed')
+GROUP BY g.trace, g.device, g.part, g.cause
 ORDER BY g.trace, g.device, idle_ns DESC, g.cause;

@@ -38,10 +38,10 @@ def test_causes_are_those_of_the_launch_calls(compared: Database, example: Path)
     queued, end = 0, launches[0]["ts"] + launches[0]["dur"]
     for event in launches[1:]:
         call = calls.get(event["args"]["correlation"])
-        if event["ts"] > end + 1e-3 and call is not None and call["ts"] <= end:
+        if event["ts"] > end + 1e-3 and call is not None and call["ts"] + call["dur"] <= end:
             queued += 1
         end = max(end, event["ts"] + event["dur"])
-    found = one(compared, "SELECT n FROM idle('kernels') WHERE trace = 'base' AND cause = 'queued'")
+    found = one(compared, "SELECT n FROM idle('kernels') WHERE trace = 'base' AND cause = 'between launches'")
     assert found == pytest.approx(queued, abs=max(2, queued // 100))
 
 

@@ -6,8 +6,10 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
+from textual.widgets import Static
 
 import kerneldb
+from kerneldb.report import why
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens.overview import Cards
 from kerneldb.tui.widgets.table import Table
@@ -45,6 +47,25 @@ def test_it_shows_what_the_commands_print(trace_database: Path, where: str) -> N
             assert cards["launches"] == f"{sum(row['n'] for row in top):,}"
             assert cards["GPU busy"] == f"{busy['busy_pct']:.1f} %"
             assert cards["replayed"] == "0 %"
+
+    driven(flow)
+
+
+def test_it_opens_with_the_verdict(trace_database: Path) -> None:
+    """The same as `kerneldb why` says of the trace with most time."""
+    database = kerneldb.open(trace_database)
+    (verdict,) = why.verdicts(database, [database.top("trace").rows()[0]["trace"]])
+
+    async def flow() -> None:
+        async with opened(trace_database, size=(100, 40)) as (app, pilot):
+            shown = app.pane.query_one("#overview-verdict", Static)
+            said = str(shown.render())
+            assert verdict.headline() in said
+            for number, piece in enumerate(verdict.first()[:3], 1):
+                assert f"{number}. {piece.sentence}" in said
+            app.choose(where="category = 'GEMM'")
+            await settled(pilot)
+            assert not shown.display
 
     driven(flow)
 

@@ -185,6 +185,12 @@ CHANGES: Final = (
         columns=("bound",),
     ),
     Change(
+        "idle time has the causes of the wall time, by the same rules",
+        ("macro idle*", "view idle*", "command idle*"),
+        gone=("host_late_ns",),
+        traces=tuple(answered("table traces")["name"]),
+    ),
+    Change(
         "the call that launches a graph counts once, against all kernels of the graph together",
         ("macro launch_overhead", "command overhead"),
         columns=(

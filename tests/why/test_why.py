@@ -96,6 +96,14 @@ def test_every_nanosecond_counts_once(known: Database) -> None:
     holds(known)
 
 
+def test_without_launch_calls_nobody_says_that_the_host_was_late(known: Database) -> None:
+    blind = "SELECT * REPLACE (NULL AS launch_start_ns, NULL AS launch_duration_ns, NULL AS api_index) FROM kernels"
+    rows = known.sql(
+        f"WITH blind AS ({blind} WHERE trace = 'decoder-h200') SELECT DISTINCT part FROM wall_time_budget('blind')"
+    ).rows()
+    assert {row["part"] for row in rows} == {"computation", "unattributed"}
+
+
 def test_windows_phases_and_iterations_add_up(known: Database) -> None:
     window = "SELECT sum(wall_ns)::BIGINT AS ns FROM wall_time_budget(from_ns := {}, to_ns := {}) WHERE trace = '{}'"
     name = "decoder-h200"

@@ -26,16 +26,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from textual.app import ComposeResult
 
+    from kerneldb.api.queries import Connection
+    from kerneldb.report.why import Verdict
     from kerneldb.selection import Selection
     from kerneldb.tui.widgets.table import Row
 
 TOP: Final = 10
 LANES: Final = 8
+SENTENCES: Final = 3
+"""Of the verdict; `kerneldb why` has the rest."""
 BINS: Final = 32
 BELOW: Final = {"op": "kernel", "kernel": "signature", "signature": "launch"}
 """The level that a row of each level is looked at with."""
 MOST_LAUNCHES: Final = 1_000_000
-"""Beyond this, busy time (it sorts all launches) is computed only when asked for."""
+"""Beyond this, busy time and the verdict (they sort all launches) are computed only when asked for."""
 
 
 def _bar(share: float | None) -> str:
@@ -95,13 +99,34 @@ class Cards(Static):
         return Content("\n").join([*lines, Content.styled(values, "bold"), Content.styled(names, "dim")])
 
 
+def _verdict(con: Connection, trace: str) -> Verdict:
+    from kerneldb.report import why
+    from kerneldb.report.asking import Asking
+
+    return why.verdict(Asking(con, {}, {}).about(trace=trace))
+
+
+def _said(verdict: Verdict) -> Content:
+    """Where the time went, what held it up, and what to do about the largest part."""
+    lines = [Content.styled(f"{verdict.trace}: {verdict.headline()}".rstrip(": "), "bold")]
+    for number, piece in enumerate(verdict.first()[:SENTENCES], 1):
+        lines.append(Content(f"{number}. {piece.sentence}{f' {piece.remedy}' if number == 1 else ''}"))
+    return Content("\n").join(lines)
+
+
 class OverviewPane(Pane):
-    """Cards, the largest kernels, categories, streams and traces. Enter on anything looks at that."""
+    """The verdict, cards, the largest kernels, categories, streams and traces. Enter on anything looks at that."""
 
     TITLE = "Overview"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "mark", "Mark trace", tooltip="Mark a trace; d compares the marked ones"),
-        Binding("b", "busy_time", "Busy time", show=False, tooltip="Compute busy time also of very many launches"),
+        Binding(
+            "b",
+            "busy_time",
+            "Busy time",
+            show=False,
+            tooltip="Busy time and verdict also of very many launches",
+        ),
         Binding("g", "app.level", "Level", show=False),
     ]
 
@@ -112,9 +137,10 @@ class OverviewPane(Pane):
         self._ask_busy = False
 
     def compose_content(self) -> ComposeResult:
-        """Cards on top, then two columns where there is room, else one."""
+        """Cards and the verdict on top, then two columns where there is room, else one."""
         with VerticalScroll(can_focus=False):
             yield Cards()
+            yield Static("", id="overview-verdict", markup=False)
             with Horizontal(id="overview-columns"):
                 with Vertical(classes="overview--column"):
                     yield Box("top", TOP_COLUMNS, TOP)
@@ -139,6 +165,7 @@ class OverviewPane(Pane):
         await self._load_sums(selection)
         self.ready()
         launches = await self._load_work(selection)
+        await self._load_verdict(launches)
         lanes = await self.store.rows("tui_overview_streams", {"bins": BINS, "lanes": LANES}, selection)
         several = len({row["trace"] for row in lanes}) > 1
         self.box("streams").fill([_lane(row, several=several) for row in lanes])
@@ -153,6 +180,19 @@ class OverviewPane(Pane):
         self._ask_busy = False
         self._show_cards()
         return None
+
+    async def _load_verdict(self, launches: int) -> None:
+        """What holds up the one trace that is looked at, or the one with most time; of a part of a trace nothing."""
+        shown, chosen = self.query_one("#overview-verdict", Static), self.choice.traces or self._traces_by_time()
+        if self.choice.where.strip() or not chosen or (launches > MOST_LAUNCHES and not self._ask_busy):
+            shown.display = False
+            return
+        shown.update(_said(await self.store.read(_verdict, chosen[0])))
+        shown.display = True
+
+    def _traces_by_time(self) -> tuple[str, ...]:
+        known = [row for row in self._traces if row["total_ns"] is not None]
+        return tuple(row["trace"] for row in sorted(known, key=lambda row: -row["total_ns"]))
 
     async def _load_sums(self, selection: Selection) -> None:
         from kerneldb.api import browsing
