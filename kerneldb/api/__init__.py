@@ -304,6 +304,12 @@ class Database:
 
         return Result(critical.critical_path(self.warehouse, key, where, traces, most))
 
+    def what_if(self, *parts: str, where: str | None = None, traces: Sequence[str] = ()) -> Result:
+        """How much sooner jobs would end if all `parts` (such as `kernel=*gemm*`, `cause=launching`) took no time."""
+        from kerneldb.api import critical
+
+        return Result(critical.what_if(self.warehouse, parts, where, traces))
+
     def memory(self, key: str = "root_op", *, traces: Sequence[str] = ()) -> Result:
         """What operators, modules or lines (`key`, as in `memory_by`) allocated, and held when most was in use."""
         queries.require_traces(self.warehouse, traces)
@@ -318,6 +324,10 @@ class Database:
         Each names a trace, a run, a label, or traces by a pattern such as `nightly-*`, in that order.
         """
         return analyses.difference(self.warehouse, before, after, where, threshold)
+
+    def diff_by(self, before: str, after: str, by: str, *, where: str | None = None, threshold: float = 0.03) -> Result:
+        """What changed from `before` to `after`, summed `by` op, module, category, phase, dtype, kernel or cause."""
+        return Result(analyses.difference_by(self.warehouse, before, after, by, where, threshold))
 
     def diff_counters(self, before: str, after: str, *, rule: str = "ncu") -> analyses.CounterDifference:
         """What changed between the hardware counters of two traces or runs: coverage, classes by `rule`, means."""

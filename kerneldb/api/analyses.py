@@ -133,6 +133,15 @@ def difference(
     )
 
 
+def difference_by(
+    warehouse: Warehouse, before: str, after: str, by: str, where: str | None, threshold: float = THRESHOLD
+) -> pa.Table:
+    """What changed between two sides (see `traces_named`), by a key of `diff_by`. UsageError for unknown names."""
+    both = [*traces_named(warehouse, before), *traces_named(warehouse, after)]
+    params = {"before": before, "after": after, "by": by, "threshold": threshold}
+    return selected(warehouse, "analysis_diff_by", where, list(dict.fromkeys(both)), params)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class CounterDifference:
     """What changed between two sets of counters: `classes` has a row per kernel, `metrics` one per counter.

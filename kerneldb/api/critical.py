@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import fnmatch
 import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.queries import selecting, table
+from kerneldb.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -149,6 +151,41 @@ def critical_path(
         found = graphs(con)
     rows = itertools.chain.from_iterable(_steps(one) if key == STEPS else _sums(one, key, most) for one in found)
     return pa.Table.from_pylist(list(rows), pa.schema(_schema(key)))
+
+
+def what_if(warehouse: Warehouse, parts: Sequence[str], where: str | None, traces: Sequence[str]) -> pa.Table:
+    """How long each job takes, and how long it would if all `parts` took no time.
+
+    Each is a key (part, or one of KEYS), `=` and a name or pattern: `kernel=*gemm*`; it may be work beside the path.
+    Raises UsageError for an unknown key.
+    """
+    import pyarrow as pa
+
+    wanted = [_wanted(part) for part in parts]
+    rows = []
+    for graph in graphs(warehouse, where, traces):
+        named = [(graph.facts[column].to_pylist(), pattern) for column, pattern in wanted]
+        edges = {
+            edge
+            for names, pattern in named
+            for edge, name in enumerate(names)
+            if name is not None and fnmatch.fnmatchcase(name, pattern)
+        }
+        length, left = graph.length(), graph.length(edges)
+        rows.append(
+            {"job": graph.job, "n": len(edges), "length_ns": length, "left_ns": left, "saved_ns": length - left}
+        )
+    kinds = [("job", pa.string()), *((name, pa.int64()) for name in ("n", "length_ns", "left_ns", "saved_ns"))]
+    return pa.Table.from_pylist(rows, pa.schema(kinds))
+
+
+def _wanted(part: str) -> tuple[str, str]:
+    """Column and pattern of a part."""
+    key, _, pattern = part.partition("=")
+    column = {"part": "part"} | {name: columns[1] for name, columns in KEYS.items()}
+    if key not in column or not pattern:
+        raise UsageError(f"{part!r}: give one of {', '.join(column)}, then = and a name or pattern, as kernel=*gemm*")
+    return column[key], pattern
 
 
 def _schema(key: str) -> list[tuple[str, pa.DataType]]:

@@ -22,6 +22,7 @@ from kerneldb.cli.options import (
     trace_option,
 )
 from kerneldb.cli.root import analyze, refuse
+from kerneldb.output.units import size
 
 if TYPE_CHECKING:
     from kerneldb.output import Output
@@ -37,6 +38,7 @@ NOTHING: Final = {
     "idle": NO_IDLE,
     "idle_gaps": NO_IDLE,
     "critical_path": "no critical path: no selected launch has times (counter profiles and sums have none)",
+    "modules": "no GPU time by module: no selected launch has times (counter profiles and sums have none)",
     "overlap": "nothing to overlap: no selected launch has times (counter profiles and sums have none)",
     "collectives": "no collectives: no selected launch is one of NCCL or RCCL",
     "collective_waits": "no waits: they need collectives of several ranks in one run (kerneldb ingest --run)",
@@ -163,8 +165,11 @@ def overlap(asked: Asked) -> None:
     show_default=True,
     help="Sum by this, or list the steps in order.",
 )
+@click.option(
+    "--without", multiple=True, metavar="KEY=NAME", help="What would be saved if this took no time: kernel=*gemm*."
+)
 @analysis
-def critical_path(asked: Asked, *, by: str) -> None:
+def critical_path(asked: Asked, *, by: str, without: tuple[str, ...]) -> None:
     """Show the chain of work on host threads, streams and ranks that is as long as the trace.
 
     The traces of a job have one path together. path is the time on it; saved is how much sooner the last launch would
@@ -175,8 +180,13 @@ def critical_path(asked: Asked, *, by: str) -> None:
     \b
       kerneldb analyze critical-path --trace decoder-h200
       kerneldb analyze critical-path --by steps --csv
+      kerneldb analyze critical-path --without "op=aten::mm" --without cause=launching
     """
     database = open_database(lock_timeout=READ_WAIT_S)
+    if without:
+        found = database.what_if(*without, where=asked.where, traces=asked.traces)
+        emit_rows(found, asked.output, asked.limit, ROWS)
+        return
     most = asked.limit or (None if asked.limit == 0 or by == "steps" else ROWS)
     result = database.critical_path(by, where=asked.where, traces=asked.traces, most=most)
     if not len(result) and not note_nothing(database, asked.where, asked.traces):
@@ -232,9 +242,48 @@ def memory(by: str, traces: tuple[str, ...], limit: int | None, output: Output) 
     result = open_database(lock_timeout=READ_WAIT_S).memory(by, traces=traces)
     if not len(result):
         note(NO_MEMORY)
+    for line in dict.fromkeys(map(_at_peak, result.rows())):
+        note(line)
     if output.format == "table":
-        result = result.without("process", "peak_ns")
+        result = result.without("process", "peak_ns", "device_peak_bytes", "reserved_bytes")
     emit_rows(result, output, limit, ROWS)
+
+
+def _at_peak(row: Mapping[str, Any]) -> str:
+    """How much was in use at the peak, of how much that the allocator had."""
+    used, reserved = row["device_peak_bytes"], row["reserved_bytes"]
+    place = f"{row['trace']}, {row['device_type']} {row['device']}"
+    if not reserved or used is None:
+        return f"{place}: peak {'not known' if used is None else size(used)}"
+    unused = f"{100 * (reserved - used) / reserved:.0f} % of them cached or fragmented"
+    return f"{place}: peak {size(used)} in use, of {size(reserved)} reserved; {unused}"
+
+
+@analyze.command(short_help="GPU time by module, as a tree.")
+@click.option("--depth", type=click.IntRange(0), help="Modules with more around them count in those above only.")
+@analysis
+def modules(asked: Asked, *, depth: int | None) -> None:
+    """Show GPU time by module of the network, as a tree: its own (self), and with all below (total).
+
+    total is forward, backward (by the forward call of each backward operator) and optimizer. Modules need Python stacks
+    (torch: with_stack=True).
+
+    \b
+      kerneldb analyze modules --depth 3
+    """
+    from kerneldb.api import Result
+
+    database = open_database(lock_timeout=READ_WAIT_S)
+    table = database.analyze("modules", where=asked.where, traces=asked.traces).to_arrow()
+    note_repeated(database, asked.traces)
+    if not table.num_rows and not note_nothing(database, asked.where, asked.traces):
+        note(NOTHING["modules"])
+    rows = [row for row in table.to_pylist() if depth is None or row["depth"] <= depth]
+    hidden: tuple[str, ...] = ()
+    if asked.output.format == "table":
+        rows = [{**row, "module": "  " * row["depth"] + row["module"]} for row in rows]
+        hidden = ("path", "depth", *("trace" for _ in rows[:1] if len({row["trace"] for row in rows}) == 1))
+    emit_rows(Result(table.from_pylist(rows, table.schema)).without(*hidden), asked.output, asked.limit, ROWS)
 
 
 @analyze.command(short_help="GPU time by phase.")

@@ -32,6 +32,7 @@ SHOWN: Final = (
     "p_value", "gemm_m", "gemm_n", "gemm_k", "gemm_batch",
 )  # fmt: skip
 QUIET: Final = ("unchanged", "noise")
+BY: Final = ("op", "module", "category", "phase", "dtype", "kernel", "cause")
 NO_TIMELINE: Final = "no launches of a timeline to compare; profiled ones: with --metrics"
 
 
@@ -60,6 +61,7 @@ class Percent(click.ParamType[float]):
 )
 @click.option("--fail-on", type=Percent(), metavar="PERCENT", help="Exit with code 5 where the time grew by as much.")
 @click.option("--all", "everything", is_flag=True, help="Tables also show what did not change, and all counters.")
+@click.option("--by", type=click.Choice(BY), help="Sum by this instead; cause: wall time, as `kerneldb why --budget`.")
 @click.option("--metrics", is_flag=True, help="Compare the means of hardware counters.")
 @click.option("--classes", is_flag=True, help="Compare what limits each kernel, by its counters.")
 @click.option(
@@ -76,6 +78,7 @@ def diff(
     threshold: float,
     fail_on: float | None,
     everything: bool,
+    by: str | None,
     metrics: bool,
     classes: bool,
     rule: str,
@@ -92,12 +95,21 @@ def diff(
     shift which pass two tests at 5 % (Holm's correction): a Mann-Whitney test over the launches, and whether the kernel
     moved more than kernels do from one recording to the next. `noise` is over the threshold only.
 
+    With --by, rows are sums, such as of operators or of the causes of wall time; what ranks of a job waited for each
+    other is a row of its own.
+
     \b
       kerneldb diff monday tuesday
+      kerneldb diff rank0 rank1 --by cause
       kerneldb diff decoder-h200 decoder-h200 --where "phase = 'decode'" --fail-on 3%
       kerneldb diff 'monday-*' 'tuesday-*' --where steady_state
       kerneldb diff counters-v1 counters-v2 --metrics
     """
+    if by is not None:
+        if metrics or classes or fail_on is not None or plot is not None:
+            refuse("--by goes with none of --metrics, --classes, --fail-on and --plot")
+        _by(before, after, by, where, threshold, output, limit, everything=everything)
+        return
     if metrics or classes:
         if where is not None or fail_on is not None or plot is not None or (metrics and classes):
             refuse("--metrics and --classes cannot be combined with --where, --fail-on or --plot")
@@ -114,6 +126,30 @@ def diff(
     emit_rows(Result(table), output, limit, ROWS)
     if fail_on is not None:
         found.check(fail_on)
+
+
+def _by(
+    before: str,
+    after: str,
+    by: str,
+    where: str | None,
+    threshold: float,
+    output: Output,
+    limit: int | None,
+    *,
+    everything: bool,
+) -> None:
+    """Print the sums of both sides; a table leaves out what did not change, but for what `everything` asks for."""
+    from kerneldb.api import Result
+
+    database = open_database(lock_timeout=READ_WAIT_S)
+    table = database.diff_by(before, after, by, where=where, threshold=threshold / 100).to_arrow()
+    totals = [sum(table[f"total_{side}_ns"].to_pylist()) for side in ("before", "after")]
+    what = "wall time" if by == "cause" else "GPU time"
+    note(f"{before} -> {after}: {what} {totals[0] / 1e6:,.3f} ms -> {totals[1] / 1e6:,.3f} ms")
+    if output.format == "table":
+        table = (table if everything else _without(table, "change", QUIET)).rename_columns({"name": by})
+    emit_rows(Result(table), output, limit, ROWS, "delta_ns", "count_delta_ns", "mean_delta_ns")
 
 
 def _counters(

@@ -77,7 +77,7 @@ SELECT
     g.main[2] AS cause,
     g.main[3] AS waiting_call,
     l.launch_start_ns,
-    greatest(0, l.launch_start_ns - g.gap_start_ns) AS host_late_ns,
+    CASE WHEN l.launch_start_ns IS NOT NULL THEN greatest(0, l.launch_start_ns - g.gap_start_ns) END AS host_late_ns,
     l.previous,
     l.short_name AS next,
     l.op AS next_op,

@@ -15,6 +15,7 @@
 --   at_peak_bytes BIGINT [bytes]: What it held when most was in use on the device; NULL without addresses.
 --   at_peak_pct DOUBLE [%]: Share of device_peak_bytes.
 --   device_peak_bytes BIGINT [bytes]: Most that was in use on the device; where no totals are printed, of what was allocated while recording.
+--   reserved_bytes BIGINT [bytes]: What the allocator had reserved then: what it has beyond device_peak_bytes is cached, or too fragmented to be used.
 --   peak_ns BIGINT [ns]: When that was, relative to base_ns of the trace.
 -- Example:
 --   SELECT device, name, allocated_bytes, peak_bytes, at_peak_bytes, at_peak_pct FROM memory_by('root_op') LIMIT 10;
@@ -61,6 +62,7 @@ _devices AS (
         device_type,
         device,
         max(coalesce(allocated_bytes, net_bytes)) FILTER (is_peak) AS device_peak_bytes,
+        max(reserved_bytes) FILTER (is_peak) AS reserved_bytes,
         max(ts_ns) FILTER (is_peak) AS peak_ns,
         bool_and(allocated_bytes IS NOT NULL) AND bool_and(address IS NOT NULL) AS is_whole,
         sum(bytes) FILTER (held_at_peak) AS known_bytes
@@ -107,6 +109,7 @@ SELECT
     s.at_peak_bytes::BIGINT AS at_peak_bytes,
     100.0 * s.at_peak_bytes / nullif(d.device_peak_bytes, 0) AS at_peak_pct,
     d.device_peak_bytes::BIGINT AS device_peak_bytes,
+    d.reserved_bytes::BIGINT AS reserved_bytes,
     d.peak_ns
 FROM _sums AS s
 INNER JOIN _devices AS d

@@ -65,6 +65,7 @@ MACROS = {name: "'selection'" for name, kind in OBJECTS.items() if kind == "macr
     "_counter_coverage": "'kernel_rollups'",
     "counter_histogram": "'my__counter.sum', 'selection'",
     "diff": "'before', 'after', threshold := 0.0",
+    "diff_by": "'before', 'after', 'kernel'",
     "diff_classes": "'counters', 'counters after'",
     "_first_matches": "'matches'",
     "diff_metrics": "'counters', 'counters after'",

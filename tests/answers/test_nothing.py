@@ -23,6 +23,7 @@ ASKED = {
     ),
     "idle_gaps": ("analyze", "idle", "--gaps"),
     "critical_path": ("analyze", "critical-path"),
+    "modules": ("analyze", "modules"),
     "overlap": (
         "analyze",
         "overlap",

@@ -8,6 +8,7 @@ import pytest
 
 import kerneldb
 from kerneldb.api import Database
+from kerneldb.errors import UsageError
 from tests.conftest import made_once
 from tests.why.longest_path import Program
 
@@ -52,6 +53,22 @@ def holds(database: Database, traces: list[str]) -> None:
     for row in rows:
         if row["cause"] in causes - {"unattributed"}:
             assert row["saved_ns"] == length - program.length(row["cause"]), row["cause"]
+
+
+def test_what_if_any_part_took_no_time(recorded: Database) -> None:
+    """Of causes, also those that are not on the path; parts together save what the simulation without both says."""
+    traces = SAMPLES["stacks"]
+    program = Program(recorded, traces)
+    length = program.length()
+    causes = {cause for edges in program.edges.values() for _, _, cause, _ in edges} - {"unattributed"}
+    for cause in causes:
+        (row,) = recorded.what_if(f"cause={cause}", traces=traces)
+        assert (row["length_ns"], row["saved_ns"]) == (length, length - program.length(cause))
+    (both,) = recorded.what_if("cause=launching", "part=computation", traces=traces)
+    (one,) = recorded.what_if("cause=launching", traces=traces)
+    assert both["saved_ns"] >= one["saved_ns"]
+    with pytest.raises(UsageError, match="kernel"):
+        recorded.what_if("kernels=x", traces=traces)
 
 
 @pytest.mark.parametrize("sample", SAMPLES)

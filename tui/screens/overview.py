@@ -12,6 +12,7 @@ from textual.content import Content
 from textual.reactive import reactive
 from textual.widgets import Label, Static
 
+from kerneldb.errors import QueryError
 from kerneldb.tui import numbers
 from kerneldb.tui.empty_messages import no_traces, why_empty
 from kerneldb.tui.model import equals
@@ -35,6 +36,8 @@ TOP: Final = 10
 LANES: Final = 8
 SENTENCES: Final = 3
 """Of the verdict; `kerneldb why` has the rest."""
+LOW: Final = 30
+"""Lines of a terminal that has room for one of them only."""
 BINS: Final = 32
 BELOW: Final = {"op": "kernel", "kernel": "signature", "signature": "launch"}
 """The level that a row of each level is looked at with."""
@@ -106,10 +109,10 @@ def _verdict(con: Connection, trace: str) -> Verdict:
     return why.verdict(Asking(con, {}, {}).about(trace=trace))
 
 
-def _said(verdict: Verdict) -> Content:
+def _said(verdict: Verdict, most: int) -> Content:
     """Where the time went, what held it up, and what to do about the largest part."""
     lines = [Content.styled(f"{verdict.trace}: {verdict.headline()}".rstrip(": "), "bold")]
-    for number, piece in enumerate(verdict.first()[:SENTENCES], 1):
+    for number, piece in enumerate(verdict.first()[:most], 1):
         lines.append(Content(f"{number}. {piece.sentence}{f' {piece.remedy}' if number == 1 else ''}"))
     return Content("\n").join(lines)
 
@@ -187,7 +190,12 @@ class OverviewPane(Pane):
         if self.choice.where.strip() or not chosen or (launches > MOST_LAUNCHES and not self._ask_busy):
             shown.display = False
             return
-        shown.update(_said(await self.store.read(_verdict, chosen[0])))
+        try:
+            found = await self.store.read(_verdict, chosen[0])
+        except QueryError:  # times that are no times add up to none
+            shown.display = False
+            return
+        shown.update(_said(found, 1 if self.size.height < LOW else SENTENCES))
         shown.display = True
 
     def _traces_by_time(self) -> tuple[str, ...]:

@@ -1,0 +1,1 @@
+FROM diff_by($before, $after, key := $by, source := 'selection', threshold := $threshold);

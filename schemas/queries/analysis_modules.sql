@@ -1,0 +1,1 @@
+FROM module_tree('selection');
