@@ -14,8 +14,7 @@
 --   change VARCHAR: What the change is most: more of them, fewer of them, longer, shorter; only before, only after, or unchanged.
 --   n_before BIGINT: Launches before; by cause, pieces of time.
 --   n_after BIGINT: The same after.
---   total_before_ns BIGINT [ns]: Summed duration before.
---   total_after_ns BIGINT [ns]: Summed duration after.
+--   total_before_ns, total_after_ns: as in diff
 --   delta_ns: as in diff
 --   count_delta_ns BIGINT [ns]: What of the change is other numbers: their difference × the mean before; all of it where one side has none.
 --   mean_delta_ns BIGINT [ns]: The rest: number after × the change of the mean.

@@ -29,8 +29,8 @@ def test_a_database_says_where_its_time_goes(shared_database: Path) -> None:
     text = call(str(shared_database)).stdout
     assert text.startswith("1 trace on NVIDIA H200\n")
     titles = re.findall(r"^([A-Z][A-Za-z ]+?)(?: \(first.*|, most.*)?$", text, re.MULTILINE)
-    assert titles == [WHY, "GPU time", "Idle time", "Time by category", "Kernels with most time", "Ask next"]
-    assert "the GPU waited for the host to launch" in text
+    assert titles == [WHY, "GPU time", "Time by category", "Kernels with most time", "Ask next"]
+    assert "waiting for the host" in text
     assert len(text.splitlines()) < 70
 
 
