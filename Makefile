@@ -25,7 +25,7 @@ BENCHMARK_TRACE ?= examples/decoder-h200.json.gz
 test coverage check-oldest: export POLARS_MAX_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo environment test test-thorough lint types imports coverage check check-duckdb15 check-lake check-oldest docs site snapshots screenshots bench fuzz clean
+.PHONY: help demo environment test test-thorough lint types imports coverage check check-duckdb15 check-lake check-oldest docs site snapshots screenshots bench sanitize check-pure fuzz clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -80,6 +80,19 @@ screenshots: .venv/.stamp  ## draw the screens for the documentation
 
 bench: .venv/.stamp  ## run the benchmarks; takes minutes
 	$(BIN)/python benchmarks/ingest.py $(BENCHMARK_TRACE) --repeats 1
+
+sanitize: .venv/.stamp  ## the tests of the C part with sanitizers of addresses and undefined behaviour; needs gcc
+	@mkdir -p build/sanitized
+	gcc -g -O1 -std=gnu11 -Wall -Wextra -Werror -fsanitize=address,undefined -fno-sanitize-recover=all -shared -fPIC \
+	    -I"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')" ingest/pytorch/_scan.c -o build/sanitized/_scan.so -lm
+	ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+	    KERNELDB_SCAN=$(CURDIR)/build/sanitized/_scan.so $(BIN)/python -m pytest -q -p no:cacheprovider --numprocesses=0 tests/ingest/test_native.py
+
+check-pure: .venv/.stamp  ## the tests of reading without the C part, and that an installation without a compiler is one without it
+	KERNELDB_PURE_PYTHON=1 $(PYTEST) tests/ingest
+	rm -rf build/pure build/lib* build/temp*  # of a build with a compiler
+	CC=false $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/pure .
+	! $(BIN)/python -m zipfile -l build/pure/kerneldb-*.whl | grep '_scan.*so'
 
 fuzz: .venv/.stamp  ## damage files and interrupt commands for an hour; SEED=n begins elsewhere
 	$(BIN)/python -m tests.fuzz --seed $(SEED) --minutes 40

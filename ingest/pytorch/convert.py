@@ -17,7 +17,7 @@ from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError
 from kerneldb.ingest.ledger import UNKNOWN
 from kerneldb.ingest.output import File, Output, Report
-from kerneldb.ingest.pytorch import census, repair, rocm, tables, workers
+from kerneldb.ingest.pytorch import census, native, repair, rocm, tables, workers
 from kerneldb.ingest.pytorch.callers import Callers
 from kerneldb.ingest.pytorch.collect import Collector, Interner
 from kerneldb.ingest.pytorch.host import GROUPS, Host, read_host
@@ -146,7 +146,8 @@ def _parse(source: Source, splitter: Splitter, collected: Collector) -> Parsed:
     in_object, trailing = bool(splitter.head.strip()), ""
     narrower = Narrower()
     wanted = workers.useful(source.stored_bytes, source.packed)
-    with contextlib.closing(workers.narrowed(splitter, narrower, wanted)) as chunks:
+    narrowed = native.narrowed(splitter, wanted) if native.built() else workers.narrowed(splitter, narrower, wanted)
+    with contextlib.closing(narrowed) as chunks:
         for chunk, reader in chunks:
             if trailing:
                 continue  # another document, read for the check sum only

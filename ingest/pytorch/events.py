@@ -70,7 +70,7 @@ class Events:
 
 def read(array: bytes, boundary: Boundary, exact: bool = False) -> Events:
     """The events of `array`, a run of events between brackets; with `exact` their times are texts."""
-    decode = _exactly if exact else _decode_all
+    decode = exactly if exact else _decode_all
     try:
         if _is_utf8(array):
             return Events(decode(array))
@@ -79,7 +79,8 @@ def read(array: bytes, boundary: Boundary, exact: bool = False) -> Events:
     return _read_apart(boundary.split(array[1:-1]), decode)
 
 
-def _exactly(array: bytes) -> list[Event]:
+def exactly(array: bytes) -> list[Event]:
+    """The events of an array, their times as texts. Raises what `REFUSED` has."""
     events: list[Event] = _decode_exactly(array)  # type: ignore[assignment]
     for event in events:
         event.ts = bytes(event.ts).decode().strip('"')  # type: ignore[arg-type]
@@ -99,13 +100,12 @@ def _read_apart(texts: list[bytes], decode: Callable[[bytes], list[Event]]) -> E
 
     Neighbouring texts that do not parse alone are joined once: a boundary may be wrongly placed.
     """
-    reader = _TolerantReader()
+    reader = TolerantReader()
     for start in range(0, len(texts), TOGETHER):
         few = texts[start : start + TOGETHER]
         if not reader.try_all(few, decode):
             for one in few:
-                if not reader.try_all([one], decode):
-                    reader.feed(one)
+                reader.read(one, decode)
     reader.flush()
     return reader.found
 
@@ -115,7 +115,7 @@ def read_tail(tail: bytes) -> Events:
     text, damaged = _decoded(tail)
     text = text.lstrip("\ufeff")
     events, repaired, lost, behind = repair.split_events(text)
-    reader = _TolerantReader()
+    reader = TolerantReader()
     reader.take(events, repaired or int(damaged and bool(events)), behind, text)
     reader.found.lost += lost
     return reader.found
@@ -135,7 +135,9 @@ def _example(line: str) -> str:
     return line[start : start + EXAMPLE_CHARS]
 
 
-class _TolerantReader:
+class TolerantReader:
+    """Reads events text by text, and gathers what was found."""
+
     def __init__(self) -> None:
         self.found = Events()
         self._pending: str | None = None
@@ -150,6 +152,11 @@ class _TolerantReader:
         except REFUSED:
             pass
         return False
+
+    def read(self, text: bytes, decode: Callable[[bytes], list[Event]]) -> None:
+        """Take the event of `text`, or several."""
+        if not self.try_all([text], decode):
+            self.feed(text)
 
     def feed(self, line: bytes) -> None:
         """Take one event; a text that fails is kept to be tried together with the next one that fails."""

@@ -198,7 +198,7 @@ def _side_by_side(
     return spans, tuple(texts)
 
 
-_arguments = functools.cache(Arguments)
+arguments = functools.cache(Arguments)
 """Each takes a millisecond to make, and none changes."""
 
 
@@ -208,11 +208,11 @@ class Narrower:
     def __init__(self) -> None:
         self._exact = False
         self._uncommon = 0
-        self._arguments = {group: _arguments(group) for group in fields.INTERNED}
-        self._common = _arguments("op", fields.COMMON)
+        self._arguments = {group: arguments(group) for group in fields.INTERNED}
+        self._common = arguments("op", fields.COMMON)
         self._codes = {"thread": Codes(_thread)}
         for group, columns in fields.INTERNED.items():
-            self._codes |= {column: Codes(_meaning(self._arguments[group], self._common, column)) for column in columns}
+            self._codes |= {column: Codes(meaning(self._arguments[group], self._common, column)) for column in columns}
 
     def narrow(self, array: bytes, boundary: Boundary) -> Chunk:
         """The chunk of `array`, a run of events between brackets."""
@@ -230,7 +230,7 @@ class Narrower:
         sorted_events = Sorted(read.events)
         chunk = Chunk(len(read.events), read.repaired, read.lost, read.examples, read.behind)
         chunk.skipped, chunk.old_categories = sorted_events.skipped(), sorted_events.old
-        _take_meta(chunk, sorted_events.meta)
+        take_meta(chunk, sorted_events.meta)
         uncommon: dict[str, list[Event]] = {}
         for group, events in sorted_events.groups.items():
             if not events:
@@ -316,7 +316,7 @@ class Narrower:
         return _codes(map(code_of, zip(*heads, keys, strict=False)))
 
 
-def _meaning(whole_layout: Arguments, common: Arguments, column: str) -> Callable[[Row], Row]:
+def meaning(whole_layout: Arguments, common: Arguments, column: str) -> Callable[[Row], Row]:
     """How a key of `column` is read: what its JSON says, in the order of the column's arguments."""
     wanted = next(names[column] for names in fields.INTERNED.values() if column in names)
     start, end = whole_layout.spans[column]
@@ -382,7 +382,8 @@ class Sorted(dict[tuple[Any, Any], list[Event]]):
         })  # fmt: skip
 
 
-def _take_meta(chunk: Chunk, meta: Iterable[Event]) -> None:
+def take_meta(chunk: Chunk, meta: Iterable[Event]) -> None:
+    """Count names, counters and marks, and keep what is read of them."""
     ends = []
     for event in meta:
         name = text_of(event.name)
@@ -390,18 +391,19 @@ def _take_meta(chunk: Chunk, meta: Iterable[Event]) -> None:
         if name == WINDOW_END:
             ends.append(nanoseconds(event.ts))
         if event.ph == "C":
-            chunk.counters.append((name, text_of(event.pid), nanoseconds(event.ts), _text_of(event.args)))
+            chunk.counters.append((name, text_of(event.pid), nanoseconds(event.ts), text_of_args(event.args)))
     chunk.window_end_ns = max((end for end in ends if end is not None), default=None)
 
 
-def _text_of(args: msgspec.Raw) -> str | None:
+def text_of_args(args: msgspec.Raw) -> str | None:
+    """The arguments of an event as text, None where it has none."""
     return None if args is NOTHING else text_of_json(bytes(args))
 
 
 def _texts(group: str, events: list[Event]) -> Values | None:
     if group == "range" and not any(event.cat == fields.COUNTERS for event in events):
         return None
-    texts = [_text_of(event.args) if group == "other" or event.cat == fields.COUNTERS else None for event in events]
+    texts = [text_of_args(event.args) if group == "other" or event.cat == fields.COUNTERS else None for event in events]
     return texts if any(text is not None for text in texts) else None
 
 

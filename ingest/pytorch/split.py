@@ -23,6 +23,7 @@ HEAD_LIMIT: Final = 256 << 20
 EVENTS_KEY: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 ARRAY_START: Final = re.compile(rb"\s*\[")
 EVENT_KEYS: Final = rb'"(?:ph|name|cat|pid|tid|ts|args|dur)"\s*:'
+KEY_BEHIND: Final = re.compile(rb"\s*" + EVENT_KEYS)
 FIRST_GAP: Final = re.compile(rb"(\n[ \t]*)?\}(\s*,\s*)\{(?=\s*" + EVENT_KEYS + rb")")
 
 
@@ -54,6 +55,16 @@ class Boundary:
                 return found + self.literal.index(b"}") + 1
             end = found + len(self.literal) - 1
         return -1
+
+    def first(self, text: bytes, start: int, end: int) -> tuple[bytes, int]:
+        """The text of the event that begins at `start`, as `split` gives it, and where the next one begins."""
+        found = start
+        while (found := text.find(self.literal, found, end)) >= 0:
+            behind = found + len(self.literal)
+            if self.exact or KEY_BEHIND.match(text, behind, end):
+                return text[start:found] + b"}", behind - 1
+            found += 1
+        return text[start:end], end
 
     def split(self, text: bytes) -> list[bytes]:
         """The text of each event in `text`."""

@@ -59,7 +59,7 @@ def _printed(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, float):
-        return _plain(value)
+        return plain(value)
     if isinstance(value, list):
         return f"[{', '.join(map(_printed, value))}]"
     if isinstance(value, dict):
@@ -68,7 +68,8 @@ def _printed(value: Any) -> str:
     return json.dumps(value)
 
 
-def _plain(number: float) -> str:
+def plain(number: float) -> str:
+    """A number as JSON without an exponent; null for what is none."""
     if not math.isfinite(number):
         return "null"
     text = f"{Decimal(repr(float(number))):f}"
@@ -86,8 +87,10 @@ def number(value: Any) -> float:
     """A number, also one that was written as a string; NaN for all else."""
     try:
         return float(value) if isinstance(value, int | float | str) else math.nan
-    except (ValueError, OverflowError):
+    except ValueError:
         return math.nan
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def exact_ns(text: str) -> int | None:

@@ -234,10 +234,24 @@ def _elsewhere(wrong: str, ctx: click.Context) -> str:
     return f"{lead} {lines}" + ("" if found else "?")
 
 
+def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Print the version, and which reader of PyTorch traces is installed."""
+    if not wanted or context.resilient_parsing:
+        return
+    from importlib import metadata, util
+
+    compiled = util.find_spec("kerneldb.ingest.pytorch._scan") is not None
+    reader = "compiled" if compiled else "in Python: no C compiler was there when it was installed"
+    click.echo(f"kerneldb {metadata.version('kerneldb')} (reader of PyTorch traces: {reader})")
+    context.exit()
+
+
 @click.group(
     cls=Root, subcommand_metavar="COMMAND [ARGS]... | PATH...", context_settings={"help_option_names": HELP_OPTIONS}
 )
-@click.version_option(package_name="kerneldb", prog_name="kerneldb", message="%(prog)s %(version)s")
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version and exit."
+)
 def cli() -> None:
     """Find out what runs on a GPU, and what it costs: kernels of profiler traces in one database.
 

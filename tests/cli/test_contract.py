@@ -235,4 +235,4 @@ def test_completion_offers_what_is_in_the_database(
 
 
 def test_version(runner: CliRunner) -> None:
-    assert re.fullmatch(r"kerneldb \S+\n", runner.invoke(cli, ["--version"]).stdout)
+    assert re.fullmatch(r"kerneldb \S+ \(reader of PyTorch traces: .*\)\n", runner.invoke(cli, ["--version"]).stdout)

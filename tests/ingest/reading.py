@@ -9,7 +9,7 @@ import msgspec
 import polars as pl
 import pytest
 
-from kerneldb.ingest.pytorch import events, fields
+from kerneldb.ingest.pytorch import events, fields, native
 from kerneldb.ingest.pytorch.collect import Collector
 from kerneldb.ingest.pytorch.narrow import Narrower
 from kerneldb.ingest.pytorch.split import CHUNK_BYTES, Splitter
@@ -40,6 +40,17 @@ def operators(found: Collector) -> pl.DataFrame:
     threads = found.threads.table("thread", *fields.THREAD)
     wide = frame.join(calls, on="call", how="left", maintain_order="left")
     return wide.join(threads, on="thread", how="left", maintain_order="left")
+
+
+def scanned(text: bytes, size: int = CHUNK_BYTES, threads: int = 0) -> Collector:
+    """What `collected` gives, by the compiled reader."""
+    blocks = (text[start : start + size] for start in range(0, len(text), size))
+    splitter, found = Splitter(blocks, chunk_bytes=size), Collector()
+    for chunk, reader in native.narrowed(splitter, threads):
+        found.add(chunk, reader)
+    found.add(Narrower().tail(splitter.tail))
+    found.settle()
+    return found
 
 
 @contextmanager
