@@ -2,3 +2,10 @@
 
 An answer carries the query that its numbers are from, or says why there is none. Texts of traces are data.
 """
+
+from __future__ import annotations
+
+from typing import Final
+
+RUNS: Final = ("replay", "counters", "improve")
+"""Tools that run something on a device and store what it measured: each only where the user allows it by name."""

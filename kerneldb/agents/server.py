@@ -10,34 +10,28 @@ import dataclasses
 import functools
 import importlib.util
 import inspect
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from kerneldb.agents import answers, skill
+from kerneldb.agents import RUNS, answers, skill
 from kerneldb.agents.answers import MOST_ROWS, ROWS, Page, of_query, of_statement, refusal, together
-from kerneldb.errors import KerneldbError
+from kerneldb.agents.running import Runner
+from kerneldb.errors import GateError, KerneldbError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from mcp.server import MCPServer
 
     from kerneldb.api import Database
+    from kerneldb.api.analyses import Difference
+    from kerneldb.api.history import History
 
     Tool = Callable[..., dict[str, Any]]
 
 HOST: Final = "127.0.0.1"
 """The server listens to this machine only."""
-REPLAY_S: Final = 600.0
 By = Literal["kernel", "signature", "category", "library", "op", "dtype", "phase", "device", "trace"]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Allowed:
-    """What the user allowed when the server was started: to run kernels on the GPU and store what was measured."""
-
-    replay: bool = False
 
 
 def require() -> None:
@@ -46,7 +40,7 @@ def require() -> None:
         raise KerneldbError("the server needs the MCP SDK: pip install 'kerneldb[mcp]'")
 
 
-def serve(database: Database, allowed: Allowed, port: int | None) -> None:
+def serve(database: Database, allowed: Iterable[str], port: int | None) -> None:
     """Serve one agent over stdin and stdout, or (`port`) agents of this machine over streamable HTTP, until the end."""
     made = server(database, allowed)
     if port is None:
@@ -55,8 +49,8 @@ def serve(database: Database, allowed: Allowed, port: int | None) -> None:
         made.run("streamable-http", host=HOST, port=port)
 
 
-def server(database: Database, allowed: Allowed) -> MCPServer:
-    """The server with all tools."""
+def server(database: Database, allowed: Iterable[str] = ()) -> MCPServer:
+    """The server with all tools; `allowed` are those of `RUNS` that may run something and store what it measured."""
     require()
     from importlib.metadata import version
 
@@ -66,10 +60,10 @@ def server(database: Database, allowed: Allowed) -> MCPServer:
     made = MCPServer(
         "kerneldb", instructions=skill.instructions(), version=version("kerneldb"), log_level="CRITICAL"
     )  # fmt: skip
-    tools = Tools(database, allowed)
+    tools = Tools(database, Runner(database, frozenset(allowed)))
     for name in TOOLS:
         tool = getattr(tools, name)
-        reads = ToolAnnotations(read_only_hint=name != "replay", open_world_hint=False)
+        reads = ToolAnnotations(read_only_hint=name not in RUNS, open_world_hint=False)
         made.tool(name, description=inspect.getdoc(tool), annotations=reads)(_safe(tool))
     return made
 
@@ -98,20 +92,25 @@ def _described(kind: Any) -> Any:
 
 
 TOOLS: Final = (
-    "schema", "query", "traces", "top", "why", "diff", "show", "roofline", "history", "replays", "replay",
+    "schema", "query", "traces", "top", "why", "diff", "show", "roofline", "history", "replays", *RUNS,
 )  # fmt: skip
 Limit = Annotated[int, f"Rows of the page, 1 to {MOST_ROWS}."]
 Offset = Annotated[int, "Rows to skip: next_offset of the page before."]
 Where = Annotated[str | None, "SQL condition over the view kernels, such as \"category = 'GEMM'\"."]
 Traces = Annotated[list[str] | None, "Only these traces, by name."]
+Chosen = Annotated[str, "SQL condition over the view kernels: which launches to run again."]
+Device = Annotated[str, "cuda:N or cpu."]
+FailOn = Annotated[
+    float | None, "Also say whether it passes a gate: fails where something got slower by so many percent."
+]
 
 
 class Tools:
     """The tools, a method each; their texts are what agents read."""
 
-    def __init__(self, database: Database, allowed: Allowed) -> None:
+    def __init__(self, database: Database, runner: Runner) -> None:
         self._database = database
-        self._allowed = allowed
+        self._runner = runner
 
     def schema(self, object: str | None = None, limit: Limit = ROWS, offset: Offset = 0) -> dict[str, Any]:  # noqa: A002 (the name that agents see)
         """Say what can be asked: tables, views and macros; with `object`, its columns, units and an example."""
@@ -142,8 +141,7 @@ class Tools:
     ) -> dict[str, Any]:
         """Say where the GPU time goes: launches and time by kernel, operator, category and so on, most first."""
         page = Page(limit, offset, where, tuple(traces or ()))
-        name = "agents_top_selected" if page.selects else "agents_top"
-        answer = of_statement(self._database, name, {"by": by}, page)
+        answer = of_statement(self._database, "agents_top", {"by": by, "selected": page.selects}, page)
         reasons = [] if answer["rows"] or where is None else self._database.absent_values(where, page.traces)
         return answers.sentence(answer["rows"], answer, "; ".join(reasons) or "no launch meets the condition")
 
@@ -176,6 +174,7 @@ class Tools:
         before: Annotated[str, "Name of a trace, run or label, or a pattern such as nightly-*."],
         after: Annotated[str, "The same, of the other side."],
         threshold_pct: Annotated[float, "Smaller changes of a mean are unchanged."] = 3.0,
+        fail_on_pct: FailOn = None,
         limit: Limit = ROWS,
         offset: Offset = 0,
     ) -> dict[str, Any]:
@@ -183,9 +182,21 @@ class Tools:
         from kerneldb.api import analyses
 
         asked = {"before": before, "after": after, "threshold": threshold_pct / 100}
-        for side in (before, after):
-            analyses.traces_named(self._database.warehouse, side)
-        return of_statement(self._database, "agents_diff", asked, Page(limit, offset))
+        sides = {
+            side: analyses.traces_named(self._database.warehouse, name)
+            for side, name in (("before", before), ("after", after))
+        }
+        answer = of_statement(self._database, "agents_diff", asked, Page(limit, offset))
+        if fail_on_pct is None:
+            return answer
+        iterations = {
+            f"iterations_{side}": of_statement(
+                self._database, "analysis_steady_state", {"names": names}, Page(traces=tuple(names))
+            )
+            for side, names in sides.items()
+        }
+        compared = analyses.difference(self._database.warehouse, before, after, None, threshold_pct / 100)
+        return {**answer, "gate": _gate(compared, fail_on_pct), "parts": iterations}
 
     def show(
         self, kernel: Annotated[str, "Name of a kernel, a part of it, or the id of a signature."]
@@ -206,12 +217,13 @@ class Tools:
         answer = of_statement(self._database, "agents_roofline", {}, page)
         return answers.sentence(answer["rows"], answer, "no selected launch is a kernel with a duration")
 
-    def history(
+    def history(  # noqa: PLR0917 (names that agents give)
         self,
         workload: str | None = None,
         branch: str | None = None,
         subject: Annotated[str | None, "kernel, operator, module, budget, total, energy or measured."] = None,
         since: Annotated[str | None, "A commit, or a time such as 2026-11-24."] = None,
+        fail_on_pct: FailOn = None,
         limit: Limit = ROWS,
         offset: Offset = 0,
     ) -> dict[str, Any]:
@@ -220,6 +232,7 @@ class Tools:
         The program's own causes are code and launches; the machine's are clocks, driver, software and machine.
         """
         from kerneldb.api import history
+        from kerneldb.history.model import VERSION
 
         start = None if since is None else history.since(self._database.warehouse, since)
         asked = history.Asked(workload, branch, subject, start)
@@ -227,7 +240,13 @@ class Tools:
         if not found.series:
             return refusal("no trace has a commit; kerneldb ingest TRACE --commit auto notes it")
         answer = of_statement(self._database, "history_changes", dataclasses.asdict(asked), Page(limit, offset))
-        return {**answer, "runs": sum(row["runs"] for row in found.series), "runs_not_looked_at": found.due}
+        of_series = {"workload": workload, "branch": branch, "version": VERSION}
+        gate = {} if fail_on_pct is None else {"gate": _gate(found, fail_on_pct)}
+        return {
+            **answer,
+            **gate,
+            "parts": {"series": of_statement(self._database, "history_series", of_series, Page())},
+        }
 
     def replays(self, limit: Limit = ROWS, offset: Offset = 0) -> dict[str, Any]:
         """Say what replays measured: grade (L0: same kernel, same launch), time and energy with 95 % intervals."""
@@ -236,28 +255,52 @@ class Tools:
 
     def replay(
         self,
-        where: Annotated[str, "SQL condition over the view kernels: which launches to run again."],
+        where: Chosen,
         traces: Traces = None,
+        device: Device = "cuda:0",
         dry_run: Annotated[bool, "Only plan: which launches could run again, and how."] = False,
     ) -> dict[str, Any]:
         """Run the chosen kernels again on the GPU of this machine and store what was measured, if allowed."""
-        if not self._allowed.replay:
-            return refusal("this server may not run anything: its user starts it with --allow-replay to allow that")
-        words = ["replay", "--where", where, "--format", "json", *(["--dry-run"] if dry_run else [])]
-        done = self._command([*words, *(word for name in traces or () for word in ("--trace", name))])
-        if done.returncode != 0:
-            return refusal(f"the replay failed: {done.stderr.strip()[-4 * answers.TEXT :]}")
-        measured = {} if dry_run else {"replays": self.replays()}
-        return together(measured, summary=answers.plain(json.loads(done.stdout)))
+        return self._runner.replay(_launches(where, traces, device), dry_run=dry_run)
 
-    def _command(self, words: list[str]) -> subprocess.CompletedProcess[str]:
-        """Run kerneldb in a process of its own, whose output is no part of this server's."""
-        place = self._database.warehouse.place
-        self._database.close()
-        try:
-            return subprocess.run(  # noqa: S603 (this program)
-                [sys.executable, "-m", "kerneldb", "--db", place.uri if place.is_lake else str(place.path), *words],
-                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=REPLAY_S, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired as error:
-            raise KerneldbError(f"the replay took longer than {REPLAY_S:g} s; choose fewer launches") from error
+    def counters(
+        self,
+        where: Chosen,
+        sets: Annotated[str, "roofline, memory, compute, or names of metrics, with commas between."] = "roofline",
+        traces: Traces = None,
+        device: Device = "cuda:0",
+    ) -> dict[str, Any]:
+        """Read hardware counters of the chosen kernels, run again under Nsight Compute, and store them, if allowed."""
+        chosen = Page(MOST_ROWS, where=where, traces=tuple(traces or ()))
+        return self._runner.counters(_launches(where, traces, device), sets, chosen)
+
+    def improve(
+        self,
+        trace: Annotated[str, "Name of the trace; one recorded with stacks gets a patch."],
+        iteration: Annotated[str | None, "Which step, by label or number."] = None,
+        seconds: Annotated[float, "For all of it."] = 120.0,
+        device: Device = "cuda:0",
+        dry_run: Annotated[bool, "Only list the rewrites and the step."] = False,
+    ) -> dict[str, Any]:
+        """Try rewrites in a recorded step on the GPU of this machine; what each gains, and a patch, if allowed.
+
+        The patch is a Python file: read it, then `python PATCH program.py`. Its gain is the program's once that ran.
+        """
+        options = ["--device", device, "--seconds", f"{seconds:g}"]
+        options += [] if iteration is None else ["--iteration", iteration]
+        return self._runner.improve(trace, options, dry_run=dry_run)
+
+
+def _launches(where: str, traces: Sequence[str] | None, device: str) -> list[str]:
+    """The options that choose launches, and the device that they run on."""
+    named = [word for name in traces or () for word in ("--trace", name)]
+    return ["--where", where, "--device", device, "--format", "json", *named]
+
+
+def _gate(found: Difference | History, limit_pct: float) -> dict[str, Any]:
+    """Whether a comparison passes, and why it does not."""
+    try:
+        found.check(limit_pct)
+    except GateError as error:
+        return {"fail_on_pct": limit_pct, "passed": False, "reason": answers.shortened(str(error), 4 * answers.TEXT)}
+    return {"fail_on_pct": limit_pct, "passed": True}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,7 +10,7 @@ from kerneldb.history import steps
 from kerneldb.history.model import CLOCKS, FEWEST, Change, Line, Run, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence, Set
 
     import numpy as np
 
@@ -26,6 +27,12 @@ MANY: Final = 0.3
 NEAR: Final = 2
 """Changes at most so many runs apart are at one place."""
 MACHINE: Final = frozenset({"host", "uuid", "gpu"})
+SHARES: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""So much of what all kernels have in common, from run to run, may a line have: what leaves it smoothest."""
+BESIDE: Final = 3 * FEWEST
+"""Runs on either side that say how much of a step of the shift a kernel follows."""
+FASTEST: Final = 1.5
+"""A kernel may follow more than the median of all does."""
 COUNTED: Final = 0.005
 """Other numbers of launches: at least half a percent."""
 
@@ -34,13 +41,15 @@ def changes(runs: Sequence[Run], lines: Sequence[Line], places: int) -> list[Cha
     """The changes of a series; `places` is how many runs its whole history has, of which `runs` are the last."""
     usable = [line for line in lines if len(line.values) >= 2 * FEWEST]
     common = shared_shift(usable, len(runs))
-    found = [(line, step) for line in usable for step in _of_line(line, common, places, len(usable))]
     shift = Line(
         CLOCKS, "shift of all kernels", range(len(runs)), [math.exp(one) for one in common], [None] * len(runs)
     )
-    found += [(shift, step) for step in _of_line(shift, common * 0, places, len(usable))]
+    shifts = steps.find(common, places, len(usable))
+    parts = _parts(common, shifts)
+    found = [(line, step) for line in usable for step in _of_line(line, parts, places, len(usable))]
+    found += [(shift, step) for step in shifts]
     crowds = _crowds(found, sum(line.subject == "kernel" for line in usable))
-    return [_change(runs, line, step, crowds) for line, step in found]
+    return [_change(runs, line, step, is_clocks=_is_clocks(line, step, crowds, shifts)) for line, step in found]
 
 
 def shared_shift(lines: Sequence[Line], runs: int) -> Floats:
@@ -60,34 +69,69 @@ def shared_shift(lines: Sequence[Line], runs: int) -> Floats:
     return shift
 
 
-def _of_line(line: Line, common: Floats, places: int, series: int) -> list[Step]:
+def _parts(common: Floats, found: Sequence[Step]) -> tuple[Floats, Floats]:
+    """The shift as its levels, from the first on, and what it is beside them from run to run."""
+    import numpy as np
+
+    ends = [0, *(step.at for step in found), len(common)]
+    means = [float(common[a:b].mean()) for a, b in itertools.pairwise(ends)]
+    levels = np.concatenate(
+        [np.full(b - a, mean - means[0]) for (a, b), mean in zip(itertools.pairwise(ends), means, strict=True)]
+    )
+    return levels, common - levels
+
+
+def _of_line(line: Line, common: tuple[Floats, Floats], places: int, series: int) -> list[Step]:
     return steps.find(_logarithms(line, common), places, series)
 
 
-def _logarithms(line: Line, common: Floats) -> Floats:
+def _logarithms(line: Line, common: tuple[Floats, Floats]) -> Floats:
+    """The line without as much of the shift as it follows."""
     import numpy as np
 
-    found = np.log(np.asarray(line.values, dtype=float))
-    return np.asarray(found - common[list(line.places)] if line.subject in SHARED else found)
+    found: Floats = np.log(np.asarray(line.values, dtype=float))
+    if line.subject not in SHARED:
+        return found
+    levels, rest = (part[list(line.places)] for part in common)
+    found = found - _followed(found, levels) * levels
+    return np.asarray(min((found - share * rest for share in SHARES), key=steps.spread))
 
 
-def _crowds(found: Sequence[tuple[Line, Step]], kernels: int) -> dict[tuple[int, bool], bool]:
+def _followed(line: Floats, levels: Floats) -> float:
+    """How much of the steps of the shift a line follows: what memory bounds does not follow a clock."""
+    import numpy as np
+
+    places = np.flatnonzero(np.diff(levels)) + 1
+    shifted = levels[places] - levels[places - 1]
+    moved = [line[at : at + BESIDE].mean() - line[max(0, at - BESIDE) : at].mean() for at in places]
+    return min(max(float(np.dot(moved, shifted) / np.dot(shifted, shifted)), 0.0), FASTEST) if len(places) else 0.0
+
+
+def _crowds(found: Sequence[tuple[Line, Step]], kernels: int) -> set[tuple[int, bool]]:
     """Places (as runs) and directions at which so many kernels change that the machine did."""
     at = [(line.places[step.at], step.shift > 0) for line, step in found if line.subject == "kernel"]
     return {
-        (place, up): sum(way is up and abs(other - place) <= NEAR for other, way in at) >= max(MANY * kernels, 4)
+        (place, up)
         for place, up in at
+        if sum(way is up and abs(other - place) <= NEAR for other, way in at) >= max(MANY * kernels, 4)
     }
 
 
-def _change(runs: Sequence[Run], line: Line, step: Step, crowds: Mapping[tuple[int, bool], bool]) -> Change:
+def _is_clocks(line: Line, step: Step, crowds: Set[tuple[int, bool]], shifts: Sequence[Step]) -> bool:
+    """Whether a step is what all kernels have in common, one of a crowd, or what is left of a larger common one."""
+    place = line.places[step.at]
+    near = [one for one in shifts if abs(one.at - place) <= NEAR and abs(step.shift) < abs(one.shift)]
+    return line.subject == CLOCKS or (place, step.shift > 0) in crowds or (line.subject in SHARED and bool(near))
+
+
+def _change(runs: Sequence[Run], line: Line, step: Step, *, is_clocks: bool) -> Change:
     first, last = runs[line.places[step.first]], runs[line.places[step.last]]
     values = line.values
     before = math.fsum(values[step.begin : step.at]) / (step.at - step.begin)
     after = math.fsum(values[step.at : step.end]) / (step.end - step.at)
     width = steps.quantile(max(step.end - step.begin - 2, 1)) * step.error
     low, middle, high = (100 * math.expm1(step.shift + side) for side in (-width, 0.0, width))
-    cause, detail = _explained(runs, line, step, crowds)
+    cause, detail = _explained(runs, line, step, is_clocks=is_clocks)
     per_unit = line.counts[step.at] if line.subject == "kernel" else 1.0
     timed = line.subject in SHARED | {"budget", "total"}
     return Change(
@@ -112,9 +156,7 @@ def _change(runs: Sequence[Run], line: Line, step: Step, crowds: Mapping[tuple[i
     )
 
 
-def _explained(
-    runs: Sequence[Run], line: Line, step: Step, crowds: Mapping[tuple[int, bool], bool]
-) -> tuple[str, str | None]:
+def _explained(runs: Sequence[Run], line: Line, step: Step, *, is_clocks: bool) -> tuple[str, str | None]:
     """The cause of a change, and what else changed at its place."""
     left = [runs[place] for place in line.places[max(step.begin, step.at - FEWEST) : step.at]]
     right = [runs[place] for place in line.places[step.at : min(step.end, step.at + FEWEST)]]
@@ -126,7 +168,7 @@ def _explained(
         return "machine", detail
     if moved:
         return ("driver" if any("driver" in key for key in moved) else "software"), detail
-    if line.subject == CLOCKS or crowds.get((line.places[step.at], step.shift > 0)):
+    if is_clocks:
         return CLOCKS, detail or "most kernels of the run changed alike"
     if counts:
         return "launches", detail

@@ -8,6 +8,7 @@ out, weakest first.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +33,10 @@ SURE: Final = 7.68
 """Twice the 95 % point of chi² with one degree: places whose cost is less above the best may be the place, too."""
 FAR: Final = 8
 """Points so far apart count as independent."""
+SHORT: Final = 10
+"""In a short line points are as far apart as one in so many: of the differences across a step there are few then."""
+LASTING: Final = 2 * FEWEST
+"""What ends within fewer runs came back: no change for good."""
 STRONGEST: Final = 0.9
 NORMAL: Final = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
@@ -49,7 +54,7 @@ def find(values: Floats, places: int, series: int) -> list[Step]:
         scale = 1e-6  # values that are equal to the digit: counts, clocks that never move
     drawn = drawn_in(values, scale)
     tests = float(max(places, FEWEST_PLACES)) * max(series, FAMILY)
-    whole = max(scale, spread(values, min(FAR, len(values) // 4)))
+    whole = max(scale, spread(values, max(1, min(FAR, len(values) // SHORT))))
     rho = min(max(1 - (scale / whole) ** 2, 0.0), STRONGEST)
     cuts = _proposed(drawn / whole, inflation(rho) * math.log(tests))
     return _kept(drawn, cuts, tests, whole, rho)
@@ -93,23 +98,50 @@ def _kept(line: Floats, cuts: Sequence[int], tests: float, scale: float, rho: fl
     left = list(cuts)
     while left:
         ends = [0, *left, len(line)]
-        noise, inflated = _noise(line, ends, scale, rho)
+        noise = _noise(line, ends, scale, rho)
         steps = [
-            _tested(line, (ends[place - 1], ends[place], ends[place + 1]), noise, inflated, tests)
+            _tested(line, (ends[place - 1], ends[place], ends[place + 1]), noise, tests)
             for place in range(1, len(ends) - 1)
         ]
-        weakest = max(range(len(steps)), key=lambda place: (steps[place].p_value, -abs(steps[place].shift)))
-        small = [place for place, step in enumerate(steps) if abs(step.shift) < LEAST_PCT / 100]
-        if steps[weakest].p_value <= LEVEL and not small:
+        weak = _weak(steps)
+        if weak is None:
             return steps
-        del left[weakest if steps[weakest].p_value > LEVEL else small[0]]
+        del left[weak]
     return []
 
 
-def _noise(line: Floats, ends: Sequence[int], scale: float, rho: float) -> tuple[float, float]:
-    """The standard deviation within stretches, and by how much correlation inflates the variance of their means.
+def _weak(steps: Sequence[Step]) -> int | None:
+    """The step to take out: the least sure one, else the smaller end of a stretch that soon ended, else a small one."""
+    least = max(range(len(steps)), key=lambda place: (steps[place].p_value, -abs(steps[place].shift)))
+    if steps[least].p_value > LEVEL:
+        return least
+    for first, last in itertools.pairwise(range(len(steps))):
+        if steps[last].at - steps[first].at < LASTING:
+            return min(first, last, key=lambda place: abs(steps[place].shift))
+    return next((place for place, step in enumerate(steps) if abs(step.shift) < LEAST_PCT / 100), None)
 
-    Cuts that follow the noise make both look small, so `scale` and `rho`, which are of the line without cuts, are the
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Noise:
+    """The standard deviation within stretches, what correlation inflates the variance of means by, and the kurtosis."""
+
+    deviation: float
+    inflated: float
+    kurtosis: float
+
+    def degrees(self, points: int, fewer: int) -> float:
+        """Degrees of freedom of the t test of a step in a line of `points`, the shorter side of which has `fewer`.
+
+        The mean of n points has an n-th of their excess kurtosis; a t distribution has 6 / (degrees - 4).
+        """
+        tails = 4 + 6 * fewer / self.inflated / self.kurtosis if self.kurtosis > 0 else math.inf
+        return max(min((points - 2) / self.inflated, tails), 2.0)
+
+
+def _noise(line: Floats, ends: Sequence[int], scale: float, rho: float) -> _Noise:
+    """The noise of a line with its cuts.
+
+    Cuts that follow the noise make it look small, so `scale` and `rho`, which are of the line without cuts, are the
     least that is taken.
     """
     import numpy as np
@@ -120,17 +152,18 @@ def _noise(line: Floats, ends: Sequence[int], scale: float, rho: float) -> tuple
     # A stretch takes its mean from its points, which lowers the correlation by about one over its length.
     bias = (len(ends) - 1) / len(line)
     found = float(np.sum(rest[1:] * rest[:-1])) / total + bias if total > 0 else 0.0
-    return noise, inflation(min(max(found, rho, 0.0), STRONGEST))
+    kurtosis = float(np.mean(rest**4)) * len(rest) ** 2 / total**2 - 3 if total > 0 else 0.0
+    return _Noise(noise, inflation(min(max(found, rho, 0.0), STRONGEST)), kurtosis)
 
 
-def _tested(line: Floats, ends: tuple[int, int, int], noise: float, inflated: float, tests: float) -> Step:
+def _tested(line: Floats, ends: tuple[int, int, int], noise: _Noise, tests: float) -> Step:
     begin, at, end = ends
     before, after = line[begin:at], line[at:end]
     shift = float(after.mean() - before.mean())
-    error = noise * math.sqrt(inflated * (1 / len(before) + 1 / len(after)))
-    degrees = max((len(line) - 2) / inflated, 2.0)
-    first, last = _range(line, begin, at, end, noise * math.sqrt(inflated))
-    return Step(at, first, last, begin, end, shift, error, min(1.0, tail(shift / error, degrees) * tests), noise)
+    error = noise.deviation * math.sqrt(noise.inflated * (1 / len(before) + 1 / len(after)))
+    p_value = tail(shift / error, noise.degrees(len(line), min(len(before), len(after))))
+    first, last = _range(line, begin, at, end, noise.deviation * math.sqrt(noise.inflated))
+    return Step(at, first, last, begin, end, shift, error, min(1.0, p_value * tests), noise.deviation)
 
 
 def tail(t: float, degrees: float) -> float:

@@ -1,4 +1,10 @@
--- GPU time by what an agent asked for, of all launches: from the rollups, which does not depend on their number.
+-- GPU time by what an agent asked for: of the selected launches, else of all, from the rollups, which does not depend on their number.
+WITH counted AS (
+    FROM kernel_rollups WHERE NOT $selected
+    UNION ALL BY NAME
+    FROM _as_rollups('selection') WHERE $selected
+)
+
 SELECT
     timing,
     CASE $by
@@ -9,6 +15,6 @@ SELECT
     sum(total_ns)::BIGINT AS total_ns,
     sum(total_ns)::DOUBLE / nullif(sum(n), 0) AS mean_ns,
     100 * sum(total_ns)::DOUBLE / nullif(sum(sum(total_ns)) OVER (PARTITION BY timing), 0) AS share_pct
-FROM kernel_rollups
+FROM counted
 GROUP BY timing, key
 ORDER BY timing DESC, total_ns DESC, key;

@@ -39,9 +39,9 @@ def ask() -> Callable[..., Answers]:
 
     from kerneldb.agents import server
 
-    def put(path: Path, questions: Sequence[Question], allowed: server.Allowed | None = None) -> Answers:
+    def put(path: Path, questions: Sequence[Question], allowed: Sequence[str] = ()) -> Answers:
         async def conversation() -> Answers:
-            made = server.server(kerneldb.open(path, create=False), allowed or server.Allowed())
+            made = server.server(kerneldb.open(path, create=False), allowed)
             async with Client(made) as client:
                 found = []
                 for name, arguments in questions:

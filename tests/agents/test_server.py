@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import kerneldb
+from kerneldb.agents import RUNS
 from kerneldb.agents.answers import CHARACTERS, MOST_ROWS, TEXT
 from kerneldb.agents.server import TOOLS
 from kerneldb.cli import cli
@@ -129,8 +130,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("history", {"workload": "decod"}, "near: decode"),
     ("history", {"since": "'; DROP"}, "neither a commit"),
     ("replays", {}, "nothing was replayed"),
-    ("replay", {"where": "true"}, "--allow-replay"),
-    ("replay", {"where": "true", "dry_run": True}, "--allow-replay"),
+    ("replay", {"where": "true"}, "--allow replay"),
+    ("replay", {"where": "true", "dry_run": True}, "--allow replay"),
+    ("counters", {"where": "true"}, "--allow counters"),
+    ("improve", {"trace": "train"}, "--allow improve"),
+    ("improve", {"trace": "train", "dry_run": True}, "--allow improve"),
 ]
 
 
@@ -159,7 +163,7 @@ def test_over_stdin_and_stdout_as_a_program_starts_it(asked: Path, ask: Callable
             tools = (await client.list_tools()).tools
             assert [tool.name for tool in tools] == list(TOOLS)
             assert all(tool.description for tool in tools)
-            assert [tool.name for tool in tools if not tool.annotations.read_only_hint] == ["replay"]
+            assert [tool.name for tool in tools if not tool.annotations.read_only_hint] == list(RUNS)
             result = await client.call_tool(
                 "query", {"sql": "SELECT count(*) AS n FROM kernels WHERE trace = 'decoder-h200'"}
             )

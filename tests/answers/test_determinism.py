@@ -111,8 +111,7 @@ COMMON: dict[str, Any] = {
 }  # fmt: skip
 """A value for each name of a parameter."""
 OTHER: dict[str, dict[str, Any]] = {
-    "agents_top": {"by": "category"},
-    "agents_top_selected": {"by": "category"},
+    "agents_top": {"by": "category", "selected": True},
     "analysis_steady_state": {"names": ["repeats"]},
     "analysis_memory": {"key": "op", "names": None},
     "reconciliation_measured": {"names": None},

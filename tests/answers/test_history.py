@@ -18,7 +18,7 @@ pytest.importorskip("ruptures", reason="finding changes takes ruptures: pip inst
 
 from kerneldb.history import search
 from kerneldb.history.model import Line, Run
-from tests.answers.nightly import Nightly, recorded
+from tests.answers.nightly import NIGHTS, Nightly, every_night
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,79 +28,100 @@ if TYPE_CHECKING:
 
 RUNS = 120
 CHANGED, TAKEN_BACK, DRIVER, CLOCKS = 40, 80, 60, 100
+NAMES = Nightly(1).kernels()
+PLANTED = "vectorized_elementwise_kernel<8, tanh_kernel_cuda>"
+
+
+def planted() -> Nightly:
+    """Nights with a change of 3 % that is taken back, one at a new driver, and one of all kernels."""
+    nights = Nightly(RUNS, seed=7)
+    nights.slow(NAMES[0], CHANGED, 1.03)
+    nights.slow(NAMES[0], TAKEN_BACK, 1 / 1.03)
+    nights.slow(NAMES[1], CHANGED, 1.03)
+    nights.slow(NAMES[2], DRIVER, 1.04)
+    for run in range(DRIVER, RUNS):
+        nights.environment[run]["driver"] = "590.2"
+    for name in NAMES:
+        nights.slow(name, CLOCKS, 1.05)
+    return nights
 
 
 @pytest.fixture(scope="session")
-def kernels(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int]]:
-    """The launches of a real recording by kernel."""
-
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(path: Path) -> None:
-        kerneldb.open(path).ingest(root / "examples" / "decoder-h200.json.gz")
+        warehouse = Warehouse.create_or_open(path)
+        planted().store(warehouse)
+        Nightly(12, seed=8).store(warehouse, "other", "NVIDIA H200")
+        history.update(warehouse)
 
-    return recorded(Warehouse.open(made_once(tmp_path_factory, "nightly.duckdb", make)))
-
-
-def planted(kernels: dict[str, list[int]]) -> tuple[Nightly, list[str]]:
-    """Nights with a change of 3 % that is taken back, one at a new driver, and one of all kernels."""
-    nights = Nightly(RUNS, kernels, seed=7)
-    names = sorted(kernels)
-    nights.means[names[0]][CHANGED:TAKEN_BACK] *= 1.03
-    nights.means[names[1]][CHANGED:] *= 1.03
-    nights.means[names[2]][DRIVER:] *= 1.04
-    for run in range(DRIVER, RUNS):
-        nights.environment[run]["driver"] = "590.2"
-    for name in names:
-        nights.means[name][CLOCKS:] *= 1.05
-    return nights, names
-
-
-@pytest.fixture(scope="module")
-def stored(kernels: dict[str, list[int]], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("history") / "k.duckdb"
-    warehouse = Warehouse.create_or_open(path)
-    planted(kernels)[0].store(warehouse)
-    Nightly(12, kernels, seed=8).store(warehouse, "other", "NVIDIA H100")
-    history.update(warehouse)
-    return path
+    return made_once(tmp_path_factory, "history.duckdb", make)
 
 
 def of(nights: Nightly, places: int = 10_000) -> Sequence[Change]:
-    runs = [Run(str(run), nights.commit(run), nights.environment[run]) for run in range(nights.runs)]
-    every = list(range(nights.runs))
-    lines = [Line("kernel", name, every, list(means), [1.0] * nights.runs) for name, means in nights.means.items()]
-    return search.changes(runs, lines, places)
+    return search.changes(*nights.searched(), places)
+
+
+def test_thirty_real_nights_are_silent_and_two_percent_more_work_of_one_kernel_is_found() -> None:
+    def found(last: int) -> set[tuple[str, str]]:
+        runs = [Run(str(night), f"{night:040x}", {}) for night in range(last)]
+        lines = [
+            Line(subject, name, range(last), values[:last], [float(n)] * last)
+            for (subject, name), (n, values) in every_night().items()
+        ]
+        told = search.changes(runs, lines, last)
+        assert all(int(one.first_commit, 16) < NIGHTS <= int(one.last_commit, 16) for one in told)
+        assert all(one.low_pct < 2 < one.high_pct for one in told if one.name == PLANTED)
+        return {(one.subject, one.name) for one in told}
+
+    assert found(NIGHTS) == set()
+    # the kernel, its operator, and the cause of wall time that it is a sixth of
+    assert found(36) == {("kernel", PLANTED), ("operator", "aten::tanh"), ("budget", "computation: ELEMENTWISE")}
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_noise_of_400_nights_is_no_change_and_two_percent_of_one_kernel_are(
-    kernels: dict[str, list[int]], seed: int
-) -> None:
-    nights = Nightly(400, kernels, seed)
+def test_noise_of_400_nights_is_no_change_and_two_percent_of_one_kernel_are(seed: int) -> None:
+    nights = Nightly(400, seed, ("kernel", "operator", "budget", "total"))
     assert of(nights) == []
-    name, at = sorted(kernels)[seed * 3], 30 + 80 * seed
-    nights.means[name][at:] *= 1.02
+    name, at = NAMES[seed * 3], 30 + 80 * seed
+    nights.slow(name, at, 1.02)
     (found,) = of(nights)
     assert (found.name, found.cause) == (name, "code")
-    assert found.low_pct < 2 < found.high_pct
+    assert 1.9 < found.change_pct < 2.1
     assert int(found.first_commit[:8], 16) <= at < int(found.last_commit[:8], 16)
 
 
 @pytest.mark.thorough
-def test_one_false_alarm_in_a_thousand_series_and_95_percent_found(kernels: dict[str, list[int]]) -> None:
+def test_one_false_alarm_in_a_thousand_series_and_95_percent_found() -> None:
     alarms, found = 0, 0
     for seed in range(100, 200):
-        nights = Nightly(400, kernels, seed)
+        nights = Nightly(400, seed)
         alarms += len(of(nights))
-        at = 20 + int(nights.rng.integers(360))
-        name = sorted(kernels)[seed % len(kernels)]
-        nights.means[name][at:] *= 1.02
-        found += [one.name for one in of(nights) if abs(int(one.trace_id) - at) <= 3] == [name]
-    assert alarms <= len(kernels) * 100 / 1_000
+        at, name = 20 + 36 * seed % 360, NAMES[seed % len(NAMES)]
+        nights.slow(name, at, 1.02)
+        found += any(one.name == name and abs(one.change_pct - 2) < 1 for one in of(nights))
+    assert alarms <= len(NAMES) * 100 / 1_000
     assert found >= 95
 
 
-def test_each_change_has_its_cause_and_commits(stored: Path, kernels: dict[str, list[int]]) -> None:
-    names = sorted(kernels)
+def test_a_kernel_that_does_not_follow_the_clocks_has_no_change_where_they_step() -> None:
+    nights = Nightly(RUNS, seed=5)
+    for name in NAMES[6:]:  # six are bound by memory
+        nights.slow(name, CLOCKS - 20, 1.06)
+    nights.slow(NAMES[0], CHANGED, 1.02)
+    found = {(one.name, one.cause) for one in of(nights)}
+    assert {(name, cause) for name, cause in found if cause == "code"} == {(NAMES[0], "code")}
+    assert ("shift of all kernels", "clocks") in found
+
+
+def test_what_came_back_within_ten_runs_is_no_change() -> None:
+    nights = Nightly(RUNS, seed=6)
+    nights.slow(NAMES[0], 50, 1.03)
+    nights.slow(NAMES[0], 57, 1 / 1.03)
+    assert of(nights) == []
+
+
+def test_each_change_has_its_cause_and_commits(stored: Path) -> None:
+    names = NAMES
     rows = kerneldb.open(stored).history("nightly").changes.to_pylist()
     found = {(row["name"], row["cause"], round(row["change_pct"])): row for row in rows}
     assert set(found) >= {
@@ -125,9 +146,9 @@ def test_the_example_of_the_view_has_an_answer(stored: Path) -> None:
     assert kerneldb.open(stored).sql(example).rows()
 
 
-def test_the_gate_passes_over_the_machine_and_what_was_taken_back(stored: Path, kernels: dict[str, list[int]]) -> None:
+def test_the_gate_passes_over_the_machine_and_what_was_taken_back(stored: Path) -> None:
     found = kerneldb.open(stored).history("nightly")
-    names = sorted(kernels)
+    names = NAMES
     with pytest.raises(GateError, match="slower by 2 % or more") as error:
         found.check(2)
     assert names[1] in str(error.value)
@@ -141,7 +162,7 @@ def test_the_gate_passes_over_the_machine_and_what_was_taken_back(stored: Path, 
 
 def test_other_gpus_are_series_of_their_own(stored: Path) -> None:
     other = kerneldb.open(stored).history("other")
-    assert [(row["device_name"], row["runs"], row["due"]) for row in other.series] == [("NVIDIA H100", 12, 0)]
+    assert [(row["device_name"], row["runs"], row["due"]) for row in other.series] == [("NVIDIA H200", 12, 0)]
     assert other.changes.num_rows == 0
     with pytest.raises(UsageError, match="no workload 'nightlyy'; near: nightly"):
         kerneldb.open(stored).history("nightlyy")
@@ -151,14 +172,13 @@ def test_other_gpus_are_series_of_their_own(stored: Path) -> None:
         kerneldb.open(stored).history(since="yesterday")
 
 
-def test_one_more_run_of_a_long_history_leaves_older_changes_alone(
-    kernels: dict[str, list[int]], tmp_path: Path
-) -> None:
+def test_one_more_run_of_a_long_history_leaves_older_changes_alone(tmp_path: Path) -> None:
     warehouse = Warehouse.create_or_open(tmp_path / "k.duckdb")
-    nights = Nightly(900, dict(list(kernels.items())[:9]), seed=3)
+    nights = Nightly(900, seed=3)
     places = (60, 290, 450, 530, 800)  # in the windows of the search, and where these meet
-    for name, at in zip(sorted(nights.kernels), places, strict=False):
-        nights.means[name][at:] *= 1.03
+    nights.values = {("kernel", name): nights.values["kernel", name] for name in NAMES[: len(places)]}
+    for name, at in zip(NAMES, places, strict=False):
+        nights.slow(name, at, 1.03)
     nights.store(warehouse)
 
     def found() -> list[int]:
@@ -178,13 +198,11 @@ def test_a_page_has_the_changes_and_a_chart_of_each_line(stored: Path, tmp_path:
     done = CliRunner().invoke(cli, ["history", "--db", str(stored), "--workload", "nightly", "--page", str(page)])
     assert done.exit_code == 0, done.output
     text = page.read_text(encoding="utf-8")
-    assert text.count('class="chart"') == 20
+    assert text.count('class="chart"') == len(NAMES)
     assert "580.1 -&gt; 590.2" in text
 
 
-def test_traces_with_a_commit_enter_the_history_and_leave_it_with_it(
-    root: Path, kernels: dict[str, list[int]], tmp_path: Path
-) -> None:
+def test_traces_with_a_commit_enter_the_history_and_leave_it_with_it(root: Path, tmp_path: Path) -> None:
     database = kerneldb.open(tmp_path / "k.duckdb")
     trace = root / "examples" / "decoder-h200.json.gz"
     database.ingest(trace, tags={"commit": "a" * 40, "workload": "decode"})
@@ -192,9 +210,12 @@ def test_traces_with_a_commit_enter_the_history_and_leave_it_with_it(
         SELECT h.subject, h.name, h.n, h.total_ns, r.units
         FROM history_rollups AS h INNER JOIN history_runs AS r USING (trace_id)
     """).rows()
-    for name, durations in kernels.items():
-        (row,) = (row for row in rows if (row["subject"], row["name"]) == ("kernel", name))
-        assert (row["n"], row["total_ns"]) == (len(durations), sum(durations))
+    kernels = database.sql("""
+        SELECT short_name, count(*) AS n, sum(duration_ns) AS ns FROM kernels
+        WHERE kind = 'kernel' AND steady_state GROUP BY short_name
+    """).rows()
+    stored = {row["name"]: (row["n"], row["total_ns"]) for row in rows if row["subject"] == "kernel"}
+    assert stored == {row["short_name"]: (row["n"], row["ns"]) for row in kernels}
     (total,) = (row for row in rows if row["subject"] == "total")
     (steady,) = database.sql("SELECT sum(duration_ns) AS ns FROM kernels WHERE steady_state").rows()
     assert (total["total_ns"], total["units"]) == (steady["ns"], 6)
