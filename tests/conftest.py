@@ -23,6 +23,9 @@ from kerneldb.warehouse import session
 hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("busy")
 
+# Threads of PyTorch wait for each other at full speed: beside other workers that is most of what they do.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 ROOT = Path(__file__).resolve().parents[1]
 SHARED_DATA = Path(os.environ.get("KERNELDB_TEST_DATA", ROOT.parent / "shared" / "data"))
 

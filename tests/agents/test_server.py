@@ -51,7 +51,7 @@ def repeated(answer: dict[str, Any], **page: Any) -> tuple[str, dict[str, Any]]:
     return "query", {"sql": answer["query"], "where": answer.get("where"), "traces": answer.get("traces"), **page}
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(200, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("count", [4, pytest.param(40, marks=pytest.mark.thorough)])
 def test_questions_have_the_known_answers_and_their_queries_give_these_again(
     asked: Path, ask: Callable[..., Any], launches: list[dict[str, Any]], count: int
 ) -> None:
