@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldb.api import analyses, counters, queries, signature, upkeep
 from kerneldb.api.ingestion import IngestOptions, Outcome, ProgressCallback, ReportEntry, ingest_each, outcome_table
+from kerneldb.api.notebook import InNotebooks
 from kerneldb.api.result import BATCH_ROWS, Result
 from kerneldb.api.signature import SignaturePage
 from kerneldb.api.store import WarehouseStore, place_of
@@ -59,7 +60,7 @@ def open(  # noqa: A001 (kerneldb.open is the name users expect)
     return Database(store)
 
 
-class Database:
+class Database(InNotebooks):
     """A database file or a lake. Made by `kerneldb.open`. `path` is the file; a lake's own files stand beside it."""
 
     def __init__(self, store: WarehouseStore) -> None:
@@ -425,7 +426,7 @@ class Database:
         """The traces (all, or the named ones), with their notes."""
         return Result(queries.of_traces(self.warehouse, "trace_overview", names))
 
-    def report(self, names: Sequence[str] = ()) -> Result:
+    def ingest_reports(self, names: Sequence[str] = ()) -> Result:
         """What ingest stored, repaired, skipped and lost, per trace."""
         return Result(queries.of_traces(self.warehouse, "trace_reports", names))
 
@@ -450,6 +451,11 @@ class Database:
         """How many traces there are (of those named, where any is), and the GPUs that they ran on."""
         (found,) = queries.ask(self.warehouse, "scope", {"names": list(traces) or None})
         return found["traces"], found["gpus"] or []
+
+    def kinds(self, traces: Sequence[str] = ()) -> list[str]:
+        """The kinds of the traces that have launches or sums: timeline, profiled, summary, …."""
+        (found,) = queries.ask(self.warehouse, "scope", {"names": list(traces) or None})
+        return found["kinds"] or []
 
     def absent_values(self, where: str, traces: Sequence[str] = ()) -> list[str]:
         """A sentence for each text that `where` compares a column with that never has it: what it has instead."""

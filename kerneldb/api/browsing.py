@@ -275,6 +275,11 @@ def words(con: Connection) -> list[str]:
     return [row["word"] for row in queries.rows(con, "tui_words")]
 
 
+def catalogue(con: Connection) -> list[dict[str, Any]]:
+    """Tables, views and macros with their columns and comments: `object`, `kind`, `column_name`, `type`, `meaning`."""
+    return queries.rows(con, "serve_schema")
+
+
 def export(con: Connection, text: str, selection: Selection, path: Path) -> int:
     """Write all rows of the statement `text` to `path`, in the format of its suffix; returns how many."""
     from kerneldb.output import Output, format_of, write

@@ -40,11 +40,19 @@ def note_repeated(database: Database, traces: tuple[str, ...]) -> None:
         note(f"{trace} holds the same launches as {other} (run {run}); without --trace only {other} is summed")
 
 
+KINDS = {
+    "timeline": "times of a program", "profiled": "one by one under a profiler", "summary": "sums that a tool printed"
+}  # fmt: skip
+
+
 def note_scope(database: Database, traces: tuple[str, ...]) -> None:
     """Say what a sum is over, where it is over several traces."""
     count, gpus = database.scope(traces)
     if count > 1:
         note(f"{scope(count, gpus)}; --trace NAME takes one")
+    if len(kinds := database.kinds(traces)) > 1:
+        told = ", ".join(f"{kind} ({KINDS.get(kind, 'other')})" for kind in kinds)
+        note(f"warning: these are different kinds of traces, whose times do not add up: {told}")
 
 
 def scope(count: int, gpus: list[str]) -> str:

@@ -22,9 +22,12 @@ from kerneldb.output.text import escape
 if TYPE_CHECKING:
     from kerneldb.api import Database
     from kerneldb.replay.options import Flag
+    from kerneldb.warehouse import Warehouse
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
+WORD = re.compile(r"\w+|'[\w:.+/ -]+'")
+"""What completion puts into a condition."""
 LOCK_TIMEOUT_S = 30.0
 READ_WAIT_S = 3.0
 """How long commands that only read, and have no --lock-timeout, wait for a writer; a commit rarely takes longer."""
@@ -49,6 +52,23 @@ def kernel_names(ctx: click.Context, _parameter: click.Parameter, incomplete: st
     return _completed(ctx, "kernel", *given) or _completed(ctx, "signature_id", *given)
 
 
+def conditions(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """A condition with its last word completed: a column of `kernels`, or a value that one of its columns has.
+
+    Of names that the database holds only those that say nothing to a shell, between quotes or not.
+    """
+    start = max(incomplete.rfind(mark) for mark in " (=<>,") + 1
+    begun = incomplete[start:].lower()
+
+    def found(warehouse: Warehouse) -> list[str]:
+        from kerneldb.api import browsing
+
+        with warehouse.connection() as con:
+            return [incomplete[:start] + word for word in browsing.words(con) if word.lower().startswith(begun)]
+
+    return [text for text in _answered(ctx, found) if WORD.fullmatch(text[start:])]
+
+
 def _completed(
     ctx: click.Context, column: str, statement: str, parameters: dict[str, str], incomplete: str
 ) -> list[str]:
@@ -56,17 +76,24 @@ def _completed(
 
     Each up to the first character that a shell takes apart or a terminal acts on: click hands over bytes as they are.
     """
+
+    def found(warehouse: Warehouse) -> list[str]:
+        from kerneldb.api.queries import ask
+
+        return [row[column] or "" for row in ask(warehouse, statement, parameters)]
+
+    names = (re.match(r"[^\s<>()&*'\",;|$`]*", name) for name in _answered(ctx, found))
+    shown = (os.path.commonprefix([name[0], escape(name[0])]) for name in names if name)  # noqa: RUF071 (of characters)
+    return [name for name in dict.fromkeys(shown) if name.startswith(incomplete)]
+
+
+def _answered(ctx: click.Context, work: Callable[[Warehouse], list[str]]) -> list[str]:
+    """What `work` finds in the database; nothing where that is not there or not to be had."""
     from kerneldb import api
-    from kerneldb.api.queries import ask
 
     place = ctx.ensure_object(Settings).database
     with contextlib.suppress(Exception), api.open(place, create=False, lock_timeout=0) as database:
-        names = (
-            re.match(r"[^\s<>()&*'\",;|$`]*", row[column] or "")
-            for row in ask(database.warehouse, statement, parameters)
-        )
-        shown = (os.path.commonprefix([found[0], escape(found[0])]) for found in names if found)  # noqa: RUF071 (of characters)
-        return [name for name in dict.fromkeys(shown) if name.startswith(incomplete)]
+        return work(database.warehouse)
     return []
 
 
@@ -93,7 +120,10 @@ def limit_option(default: int | None) -> Callable[[Command], Command]:
 def selection_options(command: Command) -> Command:
     """`--where` and `--trace`: which launches a command is about."""
     where = click.option(
-        "--where", metavar="TEXT", help="SQL condition over the view `kernels`, for example \"category = 'GEMM'\"."
+        "--where",
+        metavar="TEXT",
+        shell_complete=conditions,
+        help="SQL condition over the view `kernels`, for example \"category = 'GEMM'\".",
     )
     return where(trace_option(command))
 

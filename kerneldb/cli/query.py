@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import emit, limited, note_nothing
-from kerneldb.cli.options import lock_timeout_option, open_database, output_options
+from kerneldb.cli.options import conditions, lock_timeout_option, open_database, output_options
 from kerneldb.cli.root import cli, refuse
 from kerneldb.cli.tui import browse, on_terminal
 from kerneldb.output import TABLE_ROWS
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     help="Read the SQL from FILE (- is stdin).",
 )
 @click.option(
-    "--where", metavar="TEXT", help="Condition over `kernels`; the SQL reads the result as the table `selection`."
+    "--where",
+    metavar="TEXT",
+    shell_complete=conditions,
+    help="Condition over `kernels`; the SQL reads the result as the table `selection`.",
 )
 @click.option(
     "--limit", type=click.IntRange(min=0), metavar="N", help=f"Rows of a table (default {TABLE_ROWS}; 0: all)."

@@ -72,7 +72,7 @@ def traces(
     if run is not None:
         database.set_run(names, run or None)
     if not (changes or unset or rename or run is not None):
-        emit((database.report(names) if report else database.traces(names)).to_reader(), output)
+        emit((database.ingest_reports(names) if report else database.traces(names)).to_reader(), output)
 
 
 def _check(names: tuple[str, ...], *, needs_names: bool) -> None:

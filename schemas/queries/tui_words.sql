@@ -1,4 +1,5 @@
--- What completion offers: columns of kernels, the values that its columns with few values have, tables, views and table macros, keywords.
+-- What completion offers: columns of kernels, the values that its columns with few values have, tables, views and table macros, keywords, other columns,
+-- functions of the engine.
 SELECT word
 FROM (
     SELECT 1 AS place, column_index AS part, column_name AS word
@@ -39,6 +40,14 @@ FROM (
                 'IS NOT NULL', 'DESC', 'count(*)', 'sum(', 'avg(', 'min(', 'max(', 'median(', 'quantile_cont(', 'selection', 'AND', 'OR', 'NOT'
             ] AS listed
     )
+    UNION ALL
+    SELECT DISTINCT 7, 0, column_name
+    FROM duckdb_columns()
+    WHERE NOT internal AND database_name = current_database() AND NOT starts_with(table_name, '_')
+    UNION ALL
+    SELECT DISTINCT 8, 0, function_name || '('
+    FROM duckdb_functions()
+    WHERE internal AND function_type IN ('scalar', 'aggregate', 'macro') AND regexp_full_match(function_name, '[a-z][a-z0-9_]+')
 )
 WHERE word IS NOT NULL
 ORDER BY place, part, word;

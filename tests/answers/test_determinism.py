@@ -107,7 +107,7 @@ COMMON: dict[str, Any] = {
     "first": 0, "from_ns": 0, "host": False, "label": "ProfilerStep#1", "last": 40, "phase": None, "until_ns": 10**9,
     "traces": ["counters", "counters after"], "wanted": "*", "whole": False,
     "branch": None, "lines": 5, "runs": 9, "series_id": "series", "since": None, "subject": None,
-    "version": 1, "workload": None,
+    "version": 1, "workload": None, "at_ns": 0, "forward": True, "sums": True,
 }  # fmt: skip
 """A value for each name of a parameter."""
 OTHER: dict[str, dict[str, Any]] = {
@@ -126,8 +126,12 @@ OTHER: dict[str, dict[str, Any]] = {
     "report_counted_sides": {"before": "counters", "after": "counters after"},
     "report_iteration_times": {"trace": "repeats"},
     "report_iterations": {"trace": "repeats"},
-    "tui_timeline_labels": {"traces": ["id before", "id after"]},
-    "tui_timeline_paired": {"traces": ["id before", "id after"]},
+    **{
+        f"tui_timeline_{part}": {"traces": ["id before", "id after"]}
+        for part in ("counters", "gaps", "host", "labels", "longest", "near", "paired", "range")
+    },
+    "tui_timeline_linked": {"kind": "API calls", "id": 5},
+    "tui_timeline_search": {"traces": ["id before", "id after"], "text": "kernel"},
     "tui_timeline_previous": {"bound_ns": -1, "start_ns": 9000, "launch_index": 18},
     "tui_timeline_next": {"launch_index": 0},
     "tui_timeline_told": {"launch_index": 5},
@@ -156,6 +160,7 @@ RELATIONS = {
 """What statements read that programs bind."""
 FIRST = {
     "laned": "tui_timeline_laned",
+    "near": "tui_timeline_near",
     "paired": "tui_timeline_paired",
     **{f"critical_{part}": f"critical_{part}" for part in critical.PARTS},
     "found_conversions": "report_conversions",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -13,9 +13,6 @@ from kerneldb.cli import cli
 from kerneldb.errors import UsageError
 from kerneldb.report import why
 from tests.ingest.traces import T0, Trace, kineto
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
@@ -46,6 +43,20 @@ def test_computing_alone_needs_no_more_columns(tmp_path: Path) -> None:
     trace.kernel("gemm", T0, 100_000, 2)
     shown = CliRunner().invoke(cli, [str(database(tmp_path, trace).path)]).stdout
     assert shown.split("GPU time\n")[1].splitlines()[0].split()[-1] == "busy_pct"
+
+
+def test_traces_of_different_kinds_are_not_summed_in_silence(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.kernel("gemm", T0, 100_000, 2)
+    db = database(tmp_path, trace)
+    printed = Path(__file__).parents[1] / "fixtures" / "nsys" / "r23_cuda_gpu_kern_sum.tsv"
+    top = ["--db", str(db.path), "top"]
+    assert "different kinds" not in CliRunner().invoke(cli, top).stderr
+    db.ingest(printed, name="sums")
+    said = CliRunner().invoke(cli, top).stderr
+    assert "different kinds of traces, whose times do not add up" in said
+    assert "summary (sums that a tool printed), timeline (times of a program)" in said
+    assert "different kinds" not in CliRunner().invoke(cli, [*top, "--trace", "sums"]).stderr
 
 
 def test_collectives_are_not_counted(tmp_path: Path) -> None:

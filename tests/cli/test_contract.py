@@ -14,9 +14,11 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
+import kerneldb
 from kerneldb.cli import cli
 from kerneldb.cli.docs import page
 from kerneldb.cli.root import TASKS, tree
+from tests.ingest.traces import Trace, kineto
 
 HEAVY = ("duckdb", "polars", "pyarrow", "textual", "msgspec", "importlib.metadata")
 COMMANDS = {" ".join(path): command for path, command in tree(cli)}
@@ -232,6 +234,26 @@ def test_completion_offers_what_is_in_the_database(
     broken = tmp_path / "broken.duckdb"
     broken.write_text("x" * 20_000)
     assert offered(f"kerneldb --db {broken} {words}", at).strip() == ""
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ('"durat', "duration_ns"),
+        ("\"n > 1 AND category = 'GE", "n > 1 AND category = 'GEMM'"),
+        ('"lower(op', "lower(op"),
+    ],
+)
+def test_completion_offers_columns_and_values_in_a_condition(shared_database: Path, typed: str, name: str) -> None:
+    assert f"plain,{name}" in offered(f"kerneldb --db {shared_database} top --where {typed}", 5).split("\n")
+
+
+def test_completion_hands_no_value_to_a_shell_that_it_would_run(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.kernel("k", 1000, 100, 1)
+    (tmp_path / "t.json").write_text(kineto(trace))
+    kerneldb.open(tmp_path / "k.duckdb").ingest(tmp_path / "t.json", name="x$(touch pwned)")
+    assert "pwned" not in offered(f"kerneldb --db {tmp_path / 'k.duckdb'} top --where \"trace = 'x", 5)
 
 
 def test_version(runner: CliRunner) -> None:

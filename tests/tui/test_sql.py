@@ -144,6 +144,30 @@ def test_history_completion_and_keys_of_the_editor(trace_database: Path) -> None
     driven(flow)
 
 
+def test_the_catalogue_tells_of_columns_and_statements_come_back(trace_database: Path) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, first="sql", size=(120, 40)) as (app, pilot):
+            await run(app, pilot, "SELECT 1 AS a, 'x' AS b UNION ALL SELECT 2, 'y'")
+            await run(app, pilot, "SELECT 3 AS c")
+            await press(pilot, "f3", "down", "enter")
+            assert app.pane.query_one(SqlEditor).text.startswith("SELECT 1 AS a")
+            await press(pilot, "ctrl+j")
+            (rows,) = (copy.text for copy in app.pane.copies() if copy.key == "t")
+            assert rows.split("\n") == ["a\tb", "1\tx", "2\ty"]
+            words = app.pane.query_one(SqlEditor).words
+            assert {"total_allocated_bytes", "approx_quantile(", "wall_time_budget('selection')"} <= set(words)
+            await press(pilot, "f2")
+            assert "api_calls" in text_of(app)
+            await press(pilot, "enter")
+            about = kerneldb.open(trace_database).schema("all_launches").rows()
+            assert isinstance(app.screen, Page)
+            assert "Every GPU activity" in app.screen._text
+            assert len(about) > 50
+            assert all(row["column"] in app.screen._text for row in about)
+
+    driven(flow)
+
+
 def test_long_answers_are_cut_and_say_so(trace_database: Path) -> None:
     async def flow() -> None:
         async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):

@@ -23,7 +23,7 @@ from kerneldb.tui.widgets.table import ArrowRows, Table
 from kerneldb.tui.widgets.where_bar import EngineMessage, completion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -117,6 +117,8 @@ class SqlEditor(TextArea):
 
 MOST: Final = 100_000
 """Rows that the screen takes; `e` exports all of them."""
+COPIED: Final = 1_000
+"""Rows that go to the clipboard, through the terminal."""
 
 FIRST: Final = """SELECT category, count(*) AS n, sum(duration_ns) AS total_ns
 FROM selection
@@ -148,6 +150,8 @@ class SqlPane(Pane):
         Binding("i", "edit", "Edit", show=False),
         Binding("ctrl+j,f9", "run", "Run", show=False, key_display="^j"),
         Binding("ctrl+x", "stop", "Cancel", show=False, key_display="^x"),
+        Binding("f2", "catalogue", "Catalogue", tooltip="Tables, views and macros with their columns"),
+        Binding("f3", "statements", "History", tooltip="Statements that were run before"),
     ]
 
     def __init__(self) -> None:
@@ -267,6 +271,36 @@ class SqlPane(Pane):
         """Back to the editor."""
         self.edit.focus()
 
+    def action_catalogue(self) -> None:
+        """Tables, views and macros: pick one to read about its columns."""
+        supersede(self, "catalogue", self._catalogue)
+
+    async def _catalogue(self) -> None:
+        from kerneldb.api import browsing
+        from kerneldb.tui.dialogs import Page, Pick
+
+        found = await self.store.read(browsing.catalogue)
+        objects = {row["object"]: row for row in found if row["column_name"] is None}
+
+        def read(name: str | None) -> None:
+            if name is not None:
+                self.shell.push_screen(Page(name, _columns_of(objects[name], found)))
+
+        lines = [f"{name:<26} {numbers.safe(row['meaning'] or '')}" for name, row in objects.items()]
+        self.shell.push_screen(Pick("Catalogue", lines, list(objects)), read)
+
+    def action_statements(self) -> None:
+        """Pick one of the statements that were run before."""
+        from kerneldb.tui.dialogs import Pick
+
+        def take(text: str | None) -> None:
+            if text is not None:
+                self.edit.load_text(text)
+                self.edit.focus()
+
+        lines = [numbers.safe(" ".join(text.split())) for text in self._past]
+        self.shell.push_screen(Pick("Statements", lines or ["none yet"], self._past or [self.edit.text]), take)
+
     def action_use(self) -> None:
         """Restrict the Selection to what the row under the cursor names."""
         row = self.table.row
@@ -305,7 +339,16 @@ class SqlPane(Pane):
         written = self.edit.text.strip()
         draft = "" if written.rstrip(";").strip() == self._statement else written
         sql = Copy("s", "SQL", self._statement, lines=True), Copy("d", "SQL as edited", draft, lines=True)
-        return [*sql, Copy("y", "row", line)]
+        return [*sql, Copy("y", "row", line), Copy("t", f"up to {COPIED:,} rows, with tabs", self._rows(), lines=True)]
+
+    def _rows(self) -> str:
+        """The rows as a spreadsheet takes them from the clipboard."""
+        rows = self.table.rows
+        if not isinstance(rows, ArrowRows):
+            return ""
+        found = (rows.row(place) or {} for place in range(min(len(rows), COPIED)))
+        cells = [rows.table.column_names, *(map(plain, row.values()) for row in found)]
+        return "\n".join("\t".join(cell.replace("\t", " ").replace("\n", " ") for cell in line) for line in cells)
 
     async def export(self, path: Path) -> int:
         """Write all rows of the statement whose rows are shown, and say so where the editor holds another one."""
@@ -315,6 +358,14 @@ class SqlPane(Pane):
         if self._failed or self.edit.text.strip().rstrip(";").strip() != text:
             self.shell.notify(f"Rows of the statement that ran last:\n{text}", title="Export", markup=False)
         return await self.store.read(browsing.export, text, self.choice.selection(), path)
+
+
+def _columns_of(about: dict[str, Any], rows: Sequence[dict[str, Any]]) -> str:
+    """What a table, view or macro is, and its columns with types and comments."""
+    columns = [row for row in rows if row["object"] == about["object"] and row["column_name"] is not None]
+    width = max((len(row["column_name"]) for row in columns), default=0)
+    lines = (f"{row['column_name']:<{width}}  {row['type'] or ''}  {row['meaning'] or ''}".rstrip() for row in columns)
+    return "\n".join([f"{about['kind']}: {about['meaning'] or ''}", "", *lines])
 
 
 def _column(name: str, table: pa.Table) -> Column:

@@ -1,0 +1,63 @@
+"""Reports and charts for a notebook: a page in a frame, and charts as Altair objects to change."""
+
+from __future__ import annotations
+
+import html as markup
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kerneldb.errors import KerneldbError, UsageError
+from kerneldb.report import changes, charts, gather, html, require
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from kerneldb.api import Database
+    from kerneldb.report.model import Report
+
+SIDES: Final = 2
+HEIGHT: Final = 900
+"""Pixels of the frame."""
+
+
+class Page:
+    """A report as HTML. A notebook shows it in a frame that can reach neither the notebook nor a network."""
+
+    def __init__(self, report: Report) -> None:
+        self.title = report.title
+        self.html = html.page(report)
+
+    def __repr__(self) -> str:
+        return f"<Page: {self.title}, {len(self.html) / 1e6:.1f} MB>"
+
+    def _repr_html_(self) -> str:
+        frame = f'sandbox="allow-scripts" style="width: 100%; height: {HEIGHT}px; border: 0"'
+        return f'<iframe title="{markup.escape(self.title)}" {frame} srcdoc="{markup.escape(self.html)}"></iframe>'
+
+    def save(self, path: str | Path) -> None:
+        """Write the page, which opens without a network."""
+        Path(path).write_text(self.html, encoding="utf-8")
+
+
+def report(database: Database, names: Sequence[str], *, compare: bool) -> Page:
+    """The page on `names` (none: all traces), or on what changed from the first to the second."""
+    require()
+    if compare and len(names) != SIDES:
+        raise UsageError(f"compare takes two traces or runs, not {len(names)}")
+    chosen = list(names) or [row["trace"] for row in database.traces().rows()]
+    return Page(changes.comparison(database, chosen[0], chosen[1]) if compare else gather.single(database, chosen))
+
+
+def chart(name: str, rows: Sequence[dict[str, Any]]) -> alt.TopLevelMixin:
+    """The rows of the answer `name` as a chart. Raises UsageError for an unknown name, KerneldbError without rows."""
+    require()
+    if name not in charts.DRAWINGS:
+        raise UsageError(f"no chart of {name}: there are {', '.join(charts.DRAWINGS)}")
+    spec = charts.DRAWINGS[name](rows)
+    if spec is None:
+        raise KerneldbError(f"nothing to draw: no row has what the chart of {name} shows")
+    import altair as alt
+
+    drawn: alt.TopLevelMixin = (alt.LayerChart if "layer" in spec else alt.Chart).from_dict(spec)
+    return drawn
