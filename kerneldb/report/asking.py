@@ -113,7 +113,7 @@ class Asking:
             self._con.register(FOUND + name, self._table(name))
         named = PARAMETER.findall(text)
         params = {name: value for name, value in self.params.items() if name in named}
-        return execute.run(self._con, text, params or None, None)
+        return execute.answer(self._con, text, params or None)
 
 
 def read(text: str) -> list[str]:
