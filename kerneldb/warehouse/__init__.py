@@ -87,15 +87,20 @@ class Warehouse:
         A file that is known was looked at as it is now. Raises WarehouseVersionError for one that was changed so that
         answers could be wrong.
         """
-        seen = strangers.look(self.path)
+        seen, content = strangers.look(self.path), None
         is_known = strangers.is_known(seen)
+        if not is_known and strangers.is_known(content := strangers.content(self.path.resolve())):
+            is_known = True
+            strangers.remember(seen)
         with self.connection() as con, store_errors(self.place):
-            state = migrate.inspect(con, self.place) if is_known else examined(con, self.place)
-            is_ours = is_known or is_genuine(con, state, self.place)
+            if is_known:
+                state, is_ours = migrate.inspect(con, self.place), True
+            else:
+                state, is_ours = examined(con, self.place)
         if not (state.is_current and is_ours):
             self._catch_up(state, is_known=is_known)
         elif not is_known:
-            strangers.remember(seen)
+            strangers.remember(seen, content)
 
     def _catch_up(self, state: migrate.State, *, is_known: bool) -> None:
         """Upgrade. Views and macros of another version, if known, are worth no waiting, and serve until then."""
@@ -118,7 +123,7 @@ class Warehouse:
         with session_of(self.path).writing(timeout, create=True) as con, store_errors(self.place):
             migrate.upgrade(con, self.place, anew=anew)
             if anew:
-                strangers.require_columns(con, self.place, template.ours())
+                examined(con, self.place)
 
     @contextlib.contextmanager
     def connection(self, *, read_only: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -314,18 +319,18 @@ class Warehouse:
         return f"schema {state.version}, DuckDB storage {storage}"
 
 
-def examined(con: duckdb.DuckDBPyConnection, place: Place) -> migrate.State:
-    """The state of a file that may be of a stranger. Raises WarehouseVersionError where its tables are not ours."""
-    strangers.require_usable(con, place)
+def examined(con: duckdb.DuckDBPyConnection, place: Place) -> tuple[migrate.State, bool]:
+    """The state of a database that may be of a stranger, and whether it is of this version with our views and macros.
+
+    Raises WarehouseVersionError where its tables are not ours, or something in it changes the meaning of statements.
+    """
+    found = strangers.require_usable(con, place)
     state = migrate.inspect(con, place)
-    if state.is_current:  # tables that are made of others differ from version to version
-        strangers.require_columns(con, place, template.ours())
-    return state
-
-
-def is_genuine(con: duckdb.DuckDBPyConnection, state: migrate.State, place: Place) -> bool:
-    """Whether the database is of this version, and its views and macros are those of kerneldb."""
-    return state.is_current and strangers.is_genuine(con, template.ours(), of_lake=place.is_lake)
+    if not state.is_current:  # tables that are made of others differ from version to version
+        return state, False
+    ours = template.ours()
+    strangers.require_columns(found, place, ours)
+    return state, strangers.is_genuine(con, ours, found, of_lake=place.is_lake)
 
 
 def _known_lake(con: duckdb.DuckDBPyConnection, lake: Place) -> migrate.State:
@@ -337,8 +342,8 @@ def _known_lake(con: duckdb.DuckDBPyConnection, lake: Place) -> migrate.State:
     seen = strangers.look_at_lake(con)
     if strangers.is_known(seen):
         return migrate.inspect(con, lake)
-    state = examined(con, lake)
-    if state.is_current and not is_genuine(con, state, lake):
+    state, is_ours = examined(con, lake)
+    if state.is_current and not is_ours:
         raise strangers.not_genuine(lake)
     strangers.remember(seen)
     return state

@@ -36,8 +36,10 @@ if TYPE_CHECKING:
 
 EXCLUDED: Final = re.compile(r"EXCLUDE \(([^()]*)\)")
 CANDIDATES: Final = "Candidate macros:"
-KEPT: Final = 256
-"""So many files are remembered, the latest."""
+KEPT: Final = 512
+"""So much is remembered, the latest: of a small file how it looks, and what it holds."""
+SMALL: Final = 1 << 25
+"""To read a file of so many bytes takes less time than to check it."""
 NAMED: Final = 3
 
 
@@ -48,6 +50,24 @@ class Ours:
     statements: str
     defaults: str
     columns: tuple[tuple[str, str, str], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Defined:
+    """What a database defines: `functions` and `columns` are rows of the statements of these names."""
+
+    functions: list[tuple[str, bool, list[list[str]]]]
+    columns: list[tuple[str, str, str, str | None]]
+
+    def macros(self) -> list[tuple[str, ...]]:
+        """Name, kind, arguments and statement of those with names of ours."""
+        ours = set(names()["macros"])
+        made = [(name, one) for name, _, every in self.functions if name in ours for one in every]
+        return sorted((name, *rest) for name, (schema, *rest) in made if schema == "main")
+
+    def typed(self) -> list[tuple[str, str, str]]:
+        """Table, name and type of each column."""
+        return [(table, name, kind) for table, name, kind, _ in self.columns]
 
 
 @contextlib.contextmanager
@@ -66,40 +86,48 @@ def names() -> dict[str, list[str]]:
     return {f"{kind}s": [one.name for one in made if one.kind == kind] for kind in ("table", "view", "macro")}
 
 
-def require_usable(con: Connection, place: Place) -> None:
-    """Raise WarehouseVersionError where the file holds what would change the meaning of statements of kerneldb."""
+def require_usable(con: Connection, place: Place) -> Defined:
+    """What the file defines. Raises WarehouseVersionError for what changes the meaning of statements of kerneldb."""
     with aside(con):
-        found = [f"the macro {name} stands for a function of DuckDB" for name in _ask(con, "shadows")]
-        if not found:
-            found = _ask(con, "misfits") + (_ask(con, "triggers") if _has_triggers() else [])
-    if found:
-        raise _changed(place, found)
+        found = _defined(con)
+        shadows = [name for name, is_of_duckdb, _ in found.functions if is_of_duckdb]
+        wrong = [f"the macro {name} stands for a function of DuckDB" for name in shadows]
+        if not wrong:  # else what is asked next could mean something else
+            wrong = _ask(con, "misfits") + (_ask(con, "triggers") if _has_triggers() else [])
+    made = [f"{table}.{name}" for table, name, _, default in found.columns if default not in {None, "NULL"}]
+    wrong += [f"the column {name} has a default, or is made of others" for name in made]
+    if wrong:
+        raise _changed(place, wrong)
+    return found
 
 
-def require_columns(con: Connection, place: Place, ours: Ours) -> None:
+def require_columns(found: Defined, place: Place, ours: Ours) -> None:
     """Raise WarehouseVersionError unless the tables have the columns that kerneldb makes."""
-    with aside(con):
-        differing = set(_rows(con, "columns")).symmetric_difference(ours.columns)
+    differing = set(found.typed()).symmetric_difference(ours.columns)
     if differing:
         raise _changed(place, [f"the column {table}.{name} {kind}" for table, name, kind in sorted(differing)])
 
 
-def is_genuine(con: Connection, ours: Ours, *, of_lake: bool = False) -> bool:
+def is_genuine(con: Connection, ours: Ours, found: Defined, *, of_lake: bool = False) -> bool:
     """Whether views and macros are those that kerneldb makes: their statements, arguments, and defaults of these."""
     with aside(con):
-        return _statements(con, "macros_of_lake" if of_lake else "macros") == ours.statements and (
-            _defaults(con) == ours.defaults
-        )
+        macros = _rows(con, "macros_of_lake") if of_lake else found.macros()
+        return _statements(con, macros) == ours.statements and _defaults(con) == ours.defaults
 
 
 def read(con: Connection) -> Ours:
     """What a database that kerneldb just made defines."""
     with aside(con):
-        return Ours(_statements(con, "macros"), _defaults(con), tuple(_rows(con, "columns")))
+        found = _defined(con)
+        return Ours(_statements(con, found.macros()), _defaults(con), tuple(found.typed()))
 
 
-def _statements(con: Connection, macros: str) -> str:
-    return _digest([tuple(map(_ordered, row)) for name in ("views", macros) for row in _rows(con, name)])
+def _defined(con: Connection) -> Defined:
+    return Defined(_rows(con, "functions"), _rows(con, "columns"))
+
+
+def _statements(con: Connection, macros: list[tuple[str, ...]]) -> str:
+    return _digest([tuple(map(_ordered, row)) for row in (*_rows(con, "views"), *macros)])
 
 
 def _ordered(text: str) -> str:
@@ -178,20 +206,28 @@ def look(path: Path) -> str:
     return " ".join(words)
 
 
-def is_known(seen: str) -> bool:
-    """Whether a file that looks so was checked, or written by kerneldb since."""
+def content(path: Path) -> str | None:
+    """What a small file holds, in a line: a copy of one that was checked is as that one is."""
+    with contextlib.suppress(OSError):
+        if path.is_file() and path.stat().st_size <= SMALL and not path.with_name(f"{path.name}.wal").exists():
+            return f"holds-{hashlib.sha256(path.read_bytes()).hexdigest()}"
+    return None
+
+
+def is_known(seen: str | None) -> bool:
+    """Whether a file that looks so, or holds this, was checked, or written by kerneldb since."""
     return seen in _remembered()
 
 
-def remember(seen: str) -> None:
-    """A file that looks so is as it should be. Without a cache folder it is checked again next time."""
-    which = seen.partition(" ")[0]
-    known = [one for one in _remembered() if one.partition(" ")[0] != which]
+def remember(*seen: str | None) -> None:
+    """Files that look so, or hold this, are as they should be. Without a cache folder they are checked next time."""
+    new = {one.partition(" ")[0]: one for one in seen if one is not None}
+    known = [one for one in _remembered() if one.partition(" ")[0] not in new]
     with contextlib.suppress(OSError, RuntimeError):
         place = _place()
         number, name = tempfile.mkstemp(dir=place.parent)
         with os.fdopen(number, "w", encoding="ascii") as file:
-            file.write("".join(f"{one}\n" for one in [*known, seen][-KEPT:]))
+            file.write("".join(f"{one}\n" for one in [*known, *new.values()][-KEPT:]))
         Path(name).replace(place)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from kerneldb.errors import UsageError, WarehouseVersionError
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import Warehouse, examined, is_genuine, lakes, migrate
+from kerneldb.warehouse import Warehouse, examined, lakes, migrate
 from kerneldb.warehouse.engine import literal, store_errors, transaction
 from kerneldb.warehouse.session import session_of
 
@@ -68,15 +68,15 @@ def migrate_to_newest(place: Place, timeout: float) -> tuple[int, int]:
     """
     if not place.is_lake:
         with session_of(place.path).reading(timeout) as con, store_errors(place):
-            version = examined(con, place).version
+            version = examined(con, place)[0].version
         Warehouse.open(place, timeout)
         return version, migrate.newest()
     with lakes.owner(place) as con, store_errors(place):
-        found = examined(con, place)
+        found, is_ours = examined(con, place)
         if found.version == 0:
             message = f"{place} holds no tables; make them with: kerneldb --db '{place}' db init"
             raise WarehouseVersionError(message)
-        _bring_up(con, place, anew=not is_genuine(con, found, place))
+        _bring_up(con, place, anew=not is_ours)
     return found.version, migrate.newest()
 
 

@@ -2,13 +2,17 @@
 -- What is asked here must not find the macros of the file: they could stand in for functions and operators.
 USE memory;
 
--- name: shadows
--- Macros of the file that would be called in place of functions and operators of DuckDB, in all that is asked.
-SELECT function_name
+-- name: functions
+-- The functions of the file by name, and whether DuckDB has one of that name. All in one look: DuckDB prints every definition for each. Without the
+-- defaults of arguments, which it lists in one place only: see `asked_wrong`.
+SELECT
+    function_name,
+    bool_or(internal) AS is_of_duckdb,
+    list([schema_name, function_type, parameters::VARCHAR, macro_definition]) FILTER (database_name = 'warehouse' AND NOT internal) AS made
 FROM duckdb_functions()
 GROUP BY function_name
-HAVING bool_or(database_name = 'warehouse' AND NOT internal) AND bool_or(internal)
-ORDER BY ALL;
+HAVING made IS NOT NULL
+ORDER BY function_name;
 
 -- name: misfits
 -- Objects under our names that are of another kind, and what runs beside a statement of ours or decides what rows it finds.
@@ -28,10 +32,6 @@ SELECT 'the table ' || table_name || ' has a constraint ' || constraint_type
 FROM duckdb_constraints()
 WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($tables, table_name) AND constraint_type <> 'NOT NULL'
 UNION ALL
-SELECT 'the column ' || table_name || '.' || column_name || ' has a default, or is made of others'
-FROM duckdb_columns()
-WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($tables, table_name) AND column_default <> 'NULL'
-UNION ALL
 SELECT 'there is a type ' || type_name
 FROM duckdb_types()
 WHERE database_name = 'warehouse' AND schema_name = 'main' AND NOT internal
@@ -45,7 +45,7 @@ WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($ta
 ORDER BY ALL;
 
 -- name: columns
-SELECT table_name, column_name, data_type
+SELECT table_name, column_name, data_type, column_default
 FROM duckdb_columns()
 WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($tables, table_name)
 ORDER BY ALL;
@@ -56,15 +56,8 @@ FROM duckdb_views()
 WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($views, view_name)
 ORDER BY ALL;
 
--- name: macros
--- Without the defaults of their arguments, which DuckDB lists in one place only: see `asked_wrong`.
-SELECT function_name, function_type, parameters::VARCHAR, macro_definition
-FROM duckdb_functions()
-WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($macros, function_name)
-ORDER BY ALL;
-
 -- name: macros_of_lake
--- As `macros`: the catalog keeps the texts that DuckDB printed, and prints them in another way once it has read them.
+-- As `functions`: the catalog keeps the texts that DuckDB printed, and prints them in another way once it has read them.
 SELECT
     m.macro_name,
     CASE i.type WHEN 'table' THEN 'table_macro' ELSE 'macro' END,

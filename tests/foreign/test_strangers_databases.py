@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 
 from kerneldb.cli import cli
 from kerneldb.errors import QueryError, WarehouseError, WarehouseLockedError, WarehouseVersionError
-from kerneldb.warehouse import Warehouse, examined, session_of, strangers, template
+from kerneldb.warehouse import Warehouse, examined, session_of, strangers
 from kerneldb.warehouse.place import Place
 from tests.warehouse.conftest import empty_file, filled_file, migrated, unpacked
 
@@ -135,10 +136,11 @@ def for_now(con: duckdb.DuckDBPyConnection, statements: str) -> Iterator[Place]:
 
 @pytest.mark.parametrize("what", DIFFERING)
 def test_what_differs_is_found(open_file: duckdb.DuckDBPyConnection, what: str) -> None:
-    assert strangers.is_genuine(open_file, template.ours())
+    assert examined(open_file, Place.of("stranger.duckdb"))[1]
     with for_now(open_file, DIFFERING[what]) as place:
-        assert examined(open_file, place).is_current
-        assert not strangers.is_genuine(open_file, template.ours())
+        state, is_ours = examined(open_file, place)
+        assert state.is_current
+        assert not is_ours
 
 
 @pytest.mark.parametrize("what", REFUSED)
@@ -232,13 +234,14 @@ def _fails(*_: object, **__: object) -> None:
 def test_ours_are_known_as_ours(filled_file: Path, empty_file: Path, migrated: Path) -> None:
     for path in (filled_file, empty_file, migrated):
         with Warehouse(path).connection() as con:
-            assert strangers.is_genuine(con, template.ours())
+            assert examined(con, Place.of(path))[1]
 
 
 def test_a_file_is_checked_once(stranger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checks: list[object] = []
     whole = strangers.require_usable
-    monkeypatch.setattr(strangers, "require_usable", lambda *given: (checks.append(given), whole(*given)))
+    monkeypatch.setattr(strangers, "require_usable", lambda *given: (checks.append(given), whole(*given))[1])
+    changed(stranger, f"CREATE TABLE of_{os.getpid()} (a INTEGER)")  # no other test has opened such a file
     for _ in range(3):
         Warehouse.open(stranger)
     Warehouse.open(stranger).rename("one", "uno")
@@ -249,3 +252,23 @@ def test_a_file_is_checked_once(stranger: Path, monkeypatch: pytest.MonkeyPatch)
     changed(stranger, "CREATE TABLE theirs (a INTEGER)")
     Warehouse.open(stranger)
     assert len(checks) == 2
+
+
+def test_a_copy_of_a_checked_file_is_known(stranger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its bytes: with one more table, or a write-ahead log beside it, it is checked."""
+    changed(stranger, f"CREATE TABLE beside_{os.getpid()} (a INTEGER)")
+    Warehouse.open(stranger).release()
+    checks: list[object] = []
+    whole = strangers.require_usable
+    monkeypatch.setattr(strangers, "require_usable", lambda *given: (checks.append(given), whole(*given))[1])
+    copy, other = (stranger.with_name(name) for name in ("copy.duckdb", "other.duckdb"))
+    for path in (copy, other):
+        shutil.copy(stranger, path)
+    Warehouse.open(copy).release()
+    assert checks == []
+    changed(copy, "CREATE TABLE theirs (a INTEGER)")
+    Warehouse.open(copy).release()
+    assert len(checks) == 1
+    assert strangers.is_known(strangers.content(other))
+    other.with_name("other.duckdb.wal").touch()
+    assert strangers.content(other) is None
