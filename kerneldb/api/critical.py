@@ -163,7 +163,9 @@ def what_if(warehouse: Warehouse, parts: Sequence[str], where: str | None, trace
 
     wanted = [_wanted(part) for part in parts]
     rows = []
-    for graph in graphs(warehouse, where, traces):
+    with selecting(warehouse, where, traces) as con:
+        found = graphs(con)
+    for graph in found:
         named = [(graph.facts[column].to_pylist(), pattern) for column, pattern in wanted]
         edges = {
             edge
