@@ -24,6 +24,7 @@ enum { DEPTH = 64, FIELDS = 64, UNREAD = 512, DIGITS = 19, MANTISSA = 53 };
 enum { TEXT, INT, UNSIGNED, FLOAT };                /* kinds of arguments */
 enum { HAS_CATEGORY = 1, HAS_NAME = 2 };            /* what of the event a code stands for */
 enum { IN_GROUP, META, SKIPPED };                   /* what becomes of an event */
+enum { SOON = 1 << 16 }; /* bytes behind an unusual event that are read without giving up the lock: where one is, more are */
 static const uint64_t FLOAT_LIMIT_US = 1ull << 43, SATURATED_US = 9000000000000000; /* values.py says why */
 
 /* ---- memory ---- */
@@ -791,13 +792,17 @@ static bool begins(const Byte *p, const Byte *end) {
     return *p == '{' && member(blanks(p + 1, end), end, &name);
 }
 
-/* How far the events between `p` and `end` are usual: `end`, or where the first one begins that is not. */
-static const Byte *scan(Scanner *scanner, const Byte *p, const Byte *end, bool lenient) {
+/* How far the events between `p` and `end` are usual: `end`, or where the first one begins that is not, or that begins
+   at `pause` or behind, and then `*paused` is set. */
+static const Byte *scan(Scanner *scanner, const Byte *p, const Byte *end, const Byte *pause, bool lenient, bool *paused) {
     Event event;
     for (;;) {
         p = blanks(p, end);
         if (p >= end)
             return end;
+        *paused = p >= pause;
+        if (*paused)
+            return p;
         int what;
         int64_t ns = 0;
         memset(&event, 0, offsetof(Event, text));
@@ -836,8 +841,9 @@ static PyObject *Scanner_scan(PyObject *self, PyObject *args) {
     Scanner *scanner = (Scanner *)self;
     Py_buffer text;
     Py_ssize_t start, end;
-    int lenient = 0;
-    if (!PyArg_ParseTuple(args, "y*nn|p", &text, &start, &end, &lenient))
+    int lenient = 0, soon = 0;
+    bool paused = true;
+    if (!PyArg_ParseTuple(args, "y*nn|pp", &text, &start, &end, &lenient, &soon))
         return NULL;
     if (start < 0 || end < start || end > text.len || scanner->busy) {
         PyBuffer_Release(&text);
@@ -846,9 +852,14 @@ static PyObject *Scanner_scan(PyObject *self, PyObject *args) {
     }
     const Byte *data = text.buf, *reached;
     scanner->busy = true;
-    Py_BEGIN_ALLOW_THREADS
-    reached = scan(scanner, data + start, data + end, lenient);
-    Py_END_ALLOW_THREADS
+    reached = data + start;
+    if (soon)
+        reached = scan(scanner, reached, data + end, end - start > SOON ? reached + SOON : data + end, lenient, &paused);
+    if (paused) {
+        Py_BEGIN_ALLOW_THREADS
+        reached = scan(scanner, reached, data + end, data + end, lenient, &paused);
+        Py_END_ALLOW_THREADS
+    }
     scanner->busy = false;
     Py_ssize_t offset = reached - data;
     PyBuffer_Release(&text);
@@ -1154,7 +1165,7 @@ static void Scanner_dealloc(PyObject *self) {
 }
 
 static PyMethodDef METHODS[] = {
-    {"scan", Scanner_scan, METH_VARARGS, "scan(text, start, end, lenient=False): take the events, up to an unusual one"},
+    {"scan", Scanner_scan, METH_VARARGS, "scan(text, start, end, lenient=False, soon=False): take the events, up to an unusual one"},
     {"take", Scanner_take, METH_NOARGS, "take(): what was read since this was called last"},
     {NULL, NULL, 0, NULL},
 };

@@ -170,11 +170,13 @@ class Scan:
         return chunk
 
     def _read(self, piece: Piece, reader: TolerantReader, chunk: Chunk) -> None:
-        start, found = 0, reader.found
-        while found.behind is None and (start := self._scanner.scan(piece.text, start, piece.end)) < piece.end:
+        start, found, scan = self._scanner.scan(piece.text, 0, piece.end), reader.found, self._scanner.scan
+        while found.behind is None and start < piece.end:
             text, start = piece.boundary.first(piece.text, start, piece.end)
             reader.read(text, exactly)
             self._give_back(found, chunk)
+            if found.behind is None:
+                start = scan(piece.text, start, piece.end, False, True)  # to wait for the lock after each takes minutes
         if found.behind is not None:
             for text in piece.boundary.split(piece.text[start : piece.end]):
                 reader.feed(text)
@@ -195,7 +197,7 @@ class Scan:
             if group is not None:
                 chunk.unread.update(census.unread({group: [event]}))
             text = _usual(event, group)
-            if self._scanner.scan(text, 0, len(text), True) < len(text):
+            if self._scanner.scan(text, 0, len(text), True, True) < len(text):
                 raise UnusualError
 
     def _keep(self, fresh: list[list[bytes]]) -> None:
