@@ -181,7 +181,7 @@ def _known(row: Row) -> Mapping[str, str]:
         hint = "Look at the kernels that are furthest from the peaks (kerneldb analyze roofline)"
         return {"beyond": beyond, "hint": hint, "sure": KNOWN_WORK}
     hint = "Look at the kernels with most time (kerneldb top)"
-    return {"beyond": ", mostly {kernel}", "hint": hint, "sure": UNKNOWN_WORK}
+    return {"beyond": "; the kernel with most is {kernel}", "hint": hint, "sure": UNKNOWN_WORK}
 
 
 def _bound(row: Row) -> Mapping[str, str]:

@@ -97,7 +97,7 @@ def verdict(ask: Asking) -> Verdict:
     advice = sorted(_advice(ask, program, causes), key=_rank)
     devices, span = (causes[0]["devices"], causes[0]["span_ns"]) if causes else (0, 0)
     parts = dict(known.most_common())
-    return Verdict(ask.params["trace"], devices, span, parts, tuple(advice), tuple(_unknown(parts, program)))
+    return Verdict(ask.params["trace"], devices, span, parts, tuple(advice), tuple(_unknown(ask, parts, program)))
 
 
 def _rank(piece: Advice) -> float:
@@ -143,16 +143,17 @@ def _single(match: re.Match[str]) -> str:
     return SINGLE[match[1]]
 
 
-def _unknown(known: dict[str, int], program: dict[str, Any]) -> Iterator[str]:
+def _unknown(ask: Asking, known: dict[str, int], program: dict[str, Any]) -> Iterator[str]:
     """What the trace cannot tell."""
     if not known:
         yield NO_TIMELINE
         return
-    launches, calls = program["launches"], program["launch_calls"]
-    if launches < FEW and calls > 2 * launches:
-        yield CAPTURED.format(calls=calls, launches=launches)
-    elif launches < FEW:
-        yield ONE.sub(_single, FEW_LAUNCHES.format(launches=launches))
+    if (launches := program["launches"] or FEW) < FEW:
+        ((calls,),) = (row.values() for row in ask.rows("launch_calls"))
+        if calls > 2 * launches:
+            yield CAPTURED.format(calls=calls, launches=launches)
+        else:
+            yield ONE.sub(_single, FEW_LAUNCHES.format(launches=launches))
     if "host" not in known and "queue" not in known and "unattributed" in known:
         yield NO_HOST
     elif program["is_torch"] and not program["has_stacks"]:

@@ -10,7 +10,6 @@ SELECT
         WHERE r.trace = $trace AND (r.library = 'PyTorch ATen' OR starts_with(r.op, 'aten::'))
     ) AS is_torch,
     coalesce(t.has_stacks, false) AS has_stacks,
-    t.launches,
-    (SELECT count(*) FROM api_calls AS c WHERE c.trace_id = t.trace_id AND t.launches < 20 AND c.name ILIKE '%launchkernel%') AS launch_calls
+    t.launches
 FROM traces AS t
 WHERE t.name = $trace;
