@@ -50,6 +50,31 @@ CLASSES: Final = Plan(
     ),
     "Nothing changed.",
 )
+SUMS: Final = (
+    Column("n_before", "launches before", "count"),
+    Column("n_after", "after", "count"),
+    Column("total_before_ns", "time before", "ns"),
+    Column("total_after_ns", "after", "ns"),
+    Column("delta_ns", "Δ", "ns"),
+)
+MODULES: Final = Plan(
+    "changed_modules",
+    "Modules, as a tree",
+    (Column("module", "module", "code"), *SUMS, Column("self_delta_ns", "Δ of its own launches", "ns")),
+    "No modules: record with_stack=True, or modules of PyTorch by kerneldb record.",
+)
+OPERATORS: Final = Plan(
+    "changed_ops",
+    "Operators",
+    (
+        Column("name", "operator", "code"),
+        Column("change", "mostly"),
+        *SUMS,
+        Column("count_delta_ns", "Δ of their number", "ns"),
+        Column("mean_delta_ns", "Δ of the mean", "ns"),
+    ),
+    "Nothing changed.",
+)
 METRICS: Final = Plan(
     "changed_metrics",
     "Means of the counters",
@@ -82,7 +107,9 @@ def comparison(
     if all(any(row["kind"] not in KINDS for row in rows) for rows in sides):
         sections += _times(database, before, after, threshold)
     with asking(database) as ask:
-        names = ask.about(before=before, after=after, rule=rule or RULE)
+        names = ask.about(before=before, after=after, rule=rule or RULE, threshold=threshold)
+        if sections:
+            sections.insert(2, Section("Where in the network", (names.table(MODULES), names.table(OPERATORS))))
         if names.rows("counted_sides")[0]["sides"] == SIDES:
             summary = database.diff_counters(before, after, rule=rule or RULE).sentence()
             blocks = names.table(CLASSES), names.table(METRICS)

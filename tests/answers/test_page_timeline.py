@@ -15,8 +15,9 @@ import pytest
 
 import kerneldb
 from kerneldb.api import Database
-from kerneldb.report import events, gather, html
+from kerneldb.report import changes, events, gather, html
 from kerneldb.report.asking import asking
+from kerneldb.report.model import Table
 from tests.answers.test_report import browse, needs_browser
 
 pytestmark = pytest.mark.again
@@ -180,3 +181,30 @@ def test_keys_and_clicks(database: Database, tmp_path: Path) -> None:
     down = json.loads(said["down"])
     assert down == sorted(down, reverse=True) == json.loads(said["up"])[::-1] != []
     assert said["left"] == "0"
+
+
+def test_a_comparison_has_the_tree_of_modules_and_operators(tmp_path: Path) -> None:
+    """Every kernel of a copy of the trace takes twice as long."""
+    trace = json.loads(gzip.decompress((Path(__file__).parents[1] / "fixtures" / f"{TRACE}.json.gz").read_bytes()))
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    for name, factor in (("fast", 1), ("slow", 2)):
+        for event in trace["traceEvents"]:
+            if event.get("cat") == "kernel":
+                event["dur"] *= factor
+        (tmp_path / f"{name}.json").write_text(json.dumps(trace))
+        database.ingest(tmp_path / f"{name}.json", run=name)
+    report = changes.comparison(database, "fast", "slow")
+    (section,) = (one for one in report.sections if one.title == "Where in the network")
+    modules, operators = section.blocks
+    assert isinstance(modules, Table)
+    assert isinstance(operators, Table)
+    tree = database.sql("FROM module_tree('kernels') WHERE trace = 'fast'").rows()
+    assert sorted(row["total_before_ns"] for row in modules.rows) == sorted(row["total_ns"] for row in tree)
+    assert any(row["module"].startswith("· Linear") for row in modules.rows), "below Sequential"
+    for row in modules.rows:
+        if row["module"].startswith("· "):  # little but kernels
+            assert row["delta_ns"] == pytest.approx(row["total_before_ns"], rel=0.05)
+    assert {row["name"]: row["delta_ns"] for row in operators.rows}["aten::addmm"] > 0
+    text = html.page(report)
+    assert "Modules, as a tree" in text
+    assert "· Linear_0" in text

@@ -1,0 +1,28 @@
+-- GPU time by module of the network before and after, as a tree: with what each calls, and its own.
+WITH earlier AS (
+    FROM kernels WHERE trace IN (SELECT trace FROM _traces_named($before))
+),
+
+later AS (
+    FROM kernels WHERE trace IN (SELECT trace FROM _traces_named($after))
+),
+
+sides AS (
+    SELECT 'before' AS side, * FROM module_tree('earlier')
+    UNION ALL
+    SELECT 'after', * FROM module_tree('later')
+)
+
+SELECT
+    repeat('· ', min(depth)) || any_value(module) AS module,
+    coalesce(sum(n) FILTER (side = 'before'), 0)::BIGINT AS n_before,
+    coalesce(sum(n) FILTER (side = 'after'), 0)::BIGINT AS n_after,
+    coalesce(sum(total_ns) FILTER (side = 'before'), 0)::BIGINT AS total_before_ns,
+    coalesce(sum(total_ns) FILTER (side = 'after'), 0)::BIGINT AS total_after_ns,
+    total_after_ns - total_before_ns AS delta_ns,
+    (coalesce(sum(self_ns) FILTER (side = 'after'), 0) - coalesce(sum(self_ns) FILTER (side = 'before'), 0))::BIGINT AS self_delta_ns
+FROM sides
+WHERE EXISTS (FROM sides WHERE module <> '(outside of modules)')
+GROUP BY path
+ORDER BY path NULLS LAST, module
+LIMIT 1000;
