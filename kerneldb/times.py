@@ -258,6 +258,8 @@ def _columns(table: str) -> tuple[frozenset[str], tuple[str, ...]]:
 
 def _flagged(frame: pl.DataFrame, start: str, duration: str, until: int | None) -> pl.DataFrame | None:
     """`frame` with the column `REASON`, NULL where a row is as it should be; None where all are."""
+    if _is_usual(frame, start, duration, until):
+        return None
     facts = _facts(frame, start, duration, until)
     if not frame.select(_any(facts.values()).any()).item():
         return None
@@ -265,6 +267,20 @@ def _flagged(frame: pl.DataFrame, start: str, duration: str, until: int | None) 
     for name, bad in reversed(facts.items()):
         reason = pl.when(bad.fill_null(value=False)).then(pl.lit(name)).otherwise(reason)
     return frame.with_columns(reason.alias(REASON))
+
+
+def _is_usual(frame: pl.DataFrame, start: str, duration: str, until: int | None) -> bool:
+    """Whether the least and the greatest of all times say that no row is refused."""
+    if start not in frame.columns or frame[duration].null_count():
+        return False
+    begin, length = pl.col(start), pl.col(duration)
+    ends = (begin.min(), begin.max(), length.min(), length.max(), (begin + length).max())
+    found = frame.select(end.alias(str(place)) for place, end in enumerate(ends)).row(0)
+    if None in found:
+        return False
+    first, last, least, longest, end = found
+    within = first >= -LATEST_NS and last <= LATEST_NS and least >= 0 and longest <= LONGEST_NS
+    return within and (until is None or end <= until + SLACK_NS)
 
 
 def _facts(frame: pl.DataFrame, start: str, duration: str, until: int | None) -> dict[str, pl.Expr]:

@@ -54,8 +54,8 @@ MOST_IN_ITERATIONS = 200_000
 """Iterations are found while a trace of up to so many launches is added; `iterations` finds those of longer ones."""
 
 
-MOST_SORTED = 1_000_000
-"""So many ranges or operators are put in order of time."""
+MOST_SORTED = {"ranges": 1_000_000, "ops": 100_000}
+"""So many rows are put in order of time. Operators come in stretches of time: in order but for a few of many."""
 
 
 FEWEST_BINNED = 200_000
@@ -151,7 +151,7 @@ def _launches(manifest: Manifest) -> str:
 
 def _sorted(table: str) -> Callable[[Manifest], str]:
     """How rows of `table` are inserted. Readers write those of a thread in order; to sort millions takes longer."""
-    return lambda manifest: table if manifest.rows[table] <= MOST_SORTED else f"{table}_as_written"
+    return lambda manifest: table if manifest.rows[table] <= MOST_SORTED[table] else f"{table}_as_written"
 
 
 BLOCKS = {"launches": _launches, "ranges": _sorted("ranges"), "ops": _sorted("ops")}
