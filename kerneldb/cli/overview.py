@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kerneldb.cli.console import Progress, emit_columns, note, scope
+from kerneldb.cli.console import Progress, emit_columns, note, plural, scope
 from kerneldb.cli.ingest import summary
 from kerneldb.cli.options import READ_WAIT_S, open_database
 from kerneldb.cli.root import DEFAULT_DATABASE, Command, Settings
@@ -74,18 +74,20 @@ def _page(database: Database, keep: list[str]) -> None:
     from kerneldb.report import contents, why
 
     click.echo()
-    say(why.verdicts(database, most_time(database)), contents.WHY)
-    devices = sorted(database.analyze("gpu_time").rows(), key=lambda row: -(row["busy_ns"] or 0))
-    _table("GPU time", devices, "trace", "device", "n", "span_ns", "busy_ns", "busy_pct", *_exposed(devices))
+    chosen = most_time(database)
+    say(why.verdicts(database, chosen), contents.WHY)
+    among = chosen if count > len(chosen) else []  # the intervals of all launches of a large database take minutes
+    of = f" of the {plural(len(among), 'trace')} with most" if among else ""
+    devices = sorted(database.analyze("gpu_time", traces=among).rows(), key=lambda row: -(row["busy_ns"] or 0))
+    _table(f"GPU time{of}", devices, "trace", "device", "n", "span_ns", "busy_ns", "busy_pct", *_exposed(devices))
     if not devices:
         click.echo(f"\n{NO_TIMELINE if database.top('kernel').rows() else NO_KERNELS}")
     _table("Time by category", database.top("category").rows(), "category", "timing", "n", "total_ns", "share_pct")
     kernels = database.top("kernel").rows()
     _table("Kernels with most time", kernels, "kernel", "category", "timing", "n", "total_ns", "share_pct", "mean_ns")
-    traces = list(dict.fromkeys(row["trace"] for row in database.top("trace")))
     click.echo("\nNothing was stored. To keep the traces and ask more" if keep else "\nAsk next")
     more = [["show", row["kernel"]] for row in kernels[:1] if row["kernel"]]
-    more += [["report", trace, "-o", "report.html"] for trace in traces[:1]]
+    more += [["report", trace, "-o", "report.html"] for trace in chosen[:1]]
     for line in [*keep, *(f"{program()} {command_line(words)}" for words in [*more, ["analyze", "--help"], ["tui"]])]:
         click.echo(f"  {line}")
 

@@ -45,6 +45,26 @@ def test_computing_alone_needs_no_more_columns(tmp_path: Path) -> None:
     assert shown.split("GPU time\n")[1].splitlines()[0].split()[-1] == "busy_pct"
 
 
+def test_intervals_of_a_large_database_are_those_of_the_traces_with_most_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that the overview of a hundred long traces does not take minutes; the sums below are of all."""
+    longer, shorter = Trace(), Trace()
+    longer.kernel("gemm", T0, 300_000, 2)
+    shorter.kernel("gemm", T0, 100_000, 2)
+    db = database(tmp_path, longer)
+    (tmp_path / "s.json").write_text(kineto(shorter))
+    db.ingest(tmp_path / "s.json")
+    whole = CliRunner().invoke(cli, [str(db.path)]).stdout
+    assert [line.split()[0] for line in whole.split("GPU time\n")[1].splitlines()[2:4]] == ["t", "s"]
+    monkeypatch.setattr("kerneldb.cli.why.TRACES", 1)
+    shown = CliRunner().invoke(cli, [str(db.path)]).stdout
+    table = shown.split("GPU time of the 1 trace with most\n")[1].splitlines()
+    assert [line.split()[0] for line in table[2:3]] == ["t"]
+    assert table[3] == ""
+    assert "400 µs" in shown.split("Kernels with most time\n")[1]
+
+
 def test_traces_of_different_kinds_are_not_summed_in_silence(tmp_path: Path) -> None:
     trace = Trace()
     trace.kernel("gemm", T0, 100_000, 2)
