@@ -100,7 +100,7 @@ def diff(
 
     \b
       kerneldb diff monday tuesday
-      kerneldb diff rank0 rank1 --by cause
+      kerneldb diff monday tuesday --by cause
       kerneldb diff decoder-h200 decoder-h200 --where "phase = 'decode'" --fail-on 3%
       kerneldb diff 'monday-*' 'tuesday-*' --where steady_state
       kerneldb diff counters-v1 counters-v2 --metrics

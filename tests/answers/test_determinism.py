@@ -94,7 +94,7 @@ IDS = [f"s{number}{side}" for number in range(12) for side in "bag"]
 COMMON: dict[str, Any] = {
     "after": "after", "before": "before", "bins": 8, "bound_ns": 24_000, "by": None, "call_id": "c0",
      "cause": "launching", "close": 0.1, "covered": [], "device": 0, "duration_ns": 1000,
-     "everything": False, "kind": "short", "least": 1, "least_pct": 0.0,
+     "everything": False, "kind": "short", "least": 1, "least_pct": 0.0, "near_pct": 60,
     "first_ns": 0, "hashes": ["hash 0", "hash 1"], "highest_ns": 24_000, "id": "s0b", "ids": [*IDS, "c0", "c1"],
     "iterations": None, "labels": ["both"], "lane": 0, "lanes": 3, "last_ns": 20_000, "launch_index": None,
     "launches": ["key 0"], "least_ns": 0, "lowest_ns": 0, "most": 30, "name": "*", "name_ids": ["n0", "n1"],
