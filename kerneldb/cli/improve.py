@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from kerneldb.replay.wire.improvements import Improvement
     from kerneldb.replay.wire.plan import Plan
     from kerneldb.replay.worker.improving import Asked
+    from kerneldb.replay.worker.verifying import Verified
 
 ALLOWED: Final = ("precision",)
 TOGETHER: Final = "together"
@@ -36,7 +38,11 @@ TOGETHER: Final = "together"
 @click.option(
     "--patch", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write what was accepted."
 )
-@click.option("--verify", metavar="SCRIPT|MODEL", help="Run the program with and without the patch; needs --patch.")
+@click.option(
+    "--verify",
+    metavar="SCRIPT|MODEL",
+    help="Run the program, a script with its arguments, with and without the patch; needs --patch.",
+)
 @click.option("--workload", metavar="NAME", help="With --verify of a model: of these; default: of the trace.")
 @output_options
 def improve(*, traces: tuple[str, ...], output: Output, **given: Any) -> None:
@@ -56,7 +62,7 @@ def improve(*, traces: tuple[str, ...], output: Output, **given: Any) -> None:
       kerneldb record llama-7b --stack --output llama
       kerneldb improve llama-prefill --patch faster.py
       kerneldb improve llama-prefill --patch faster.py --verify llama-7b
-      kerneldb improve train-script --iteration "step 3" --patch faster.py --verify train.py
+      kerneldb improve train-script --iteration "step 3" --patch faster.py --verify "train.py --steps 20"
       python faster.py train.py
       kerneldb query "FROM improvements WHERE status = 'accepted' ORDER BY busy_gain DESC"
     """
@@ -108,24 +114,33 @@ def _write(path: Path, planned: Plan, found: Sequence[Improvement]) -> None:
 def _verify(given: dict[str, Any], found: Sequence[Improvement], planned: Plan, asked: Asked, output: Output) -> None:
     import pyarrow as pa
 
-    from kerneldb.replay.worker.verifying import verify
+    from kerneldb.api import improving
+    from kerneldb.replay.worker.verifying import prove, verify
 
-    together = next((one for one in found if one.status == TOGETHER), None)
-    if together is None:
+    if not any(one.status == TOGETHER for one in found):
         note("nothing was accepted: there is nothing to verify")
         return
     settings, workload = _program(given, planned, asked)
-    measured = verify(settings, workload, given["patch"])
-    emit(pa.Table.from_pylist([one.row(together) for one in measured]).to_reader(), output)
+
+    def measure(some: Sequence[Improvement]) -> list[Verified]:
+        _write(given["patch"], planned, some)
+        return verify(settings, workload, given["patch"])
+
+    kept, rows = prove(found, measure)
+    emit(pa.Table.from_pylist(rows).to_reader(), output)
+    _write(given["patch"], planned, kept)
+    if kept != list(found):
+        improving.store(open_database().warehouse, planned, asked.device, kept)
 
 
 def _program(given: dict[str, Any], planned: Plan, asked: Asked) -> tuple[Settings, str]:
     """What is run: a script, whose step is the range that was tried, or a model as it was recorded."""
     from kerneldb.replay.recording.settings import Settings, resolved
 
-    step, program = planned.steps[0], given["verify"]
+    step, (program, *arguments) = planned.steps[0], shlex.split(given["verify"])
     if Path(program).suffix == ".py":
-        return resolved(Settings("", device=asked.device, script=(program,), trace_only=True)), str(step.iteration)
+        script = Settings("", device=asked.device, script=(program, *arguments), trace_only=True)
+        return resolved(script), str(step.iteration)
     workload = given["workload"] or step.trace.rsplit("-", 1)[-1]
     recorded = _recorded(step.trace)
     same = {name: recorded[name] for name in recorded if name in {one.name for one in dataclasses.fields(Settings)}}

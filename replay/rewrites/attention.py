@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from kerneldb.replay.errors import FAILURES
 from kerneldb.replay.rewrites.base import Change, Function, Proposal, Rewrite
 from kerneldb.replay.rewrites.flow import Flow, Node, Slot
 from kerneldb.replay.rewrites.places import innermost
-from kerneldb.replay.rewrites.region import CannotTryError, Region, region
+from kerneldb.replay.rewrites.region import CannotTryError, Region, graph, region
 
 PRODUCT = "bmm"
+VERY_LOW = -1e4
 BOTH = 2
 
 
@@ -27,6 +29,7 @@ class Found:
     value: int = -1
     mask: int | None = None
     hides: bool = False
+    causal: bool = False
     scale: float = 1.0
     heads: tuple[int, ...] = field(default_factory=tuple)
 
@@ -37,6 +40,7 @@ class Attention(Rewrite):
     name = "attention"
     about = "hand-written attention as torch.nn.functional.scaled_dot_product_attention"
     removes_launches = True
+    compiler_misses = True
 
     def find(self, flow: Flow) -> Iterator[Proposal]:
         """One for each softmax over the last dim between two batched products."""
@@ -44,6 +48,9 @@ class Attention(Rewrite):
             found = _at(flow, node) if node.op in {"_softmax", "softmax"} else None
             if found is None:
                 continue
+            found.query, found.key, found.value = (
+                _before_copy(flow, found, slot) for slot in (found.query, found.key, found.value)
+            )
             try:
                 covered = region(flow, found.places)
             except CannotTryError:
@@ -51,7 +58,8 @@ class Attention(Rewrite):
             known = {found.query, found.key, found.value, found.mask}
             if set(covered.inputs) - known or len(covered.outputs) != 1:
                 continue  # the weights are used elsewhere, such as by a backward pass
-            values = {"scale": found.scale}
+            found.causal = _causal(flow, found)
+            values = {"scale": found.scale, "causal": found.causal}
             change = Change(self.name, innermost(flow, found.places), values)
             yield Proposal(covered, functools.partial(_function, covered, found), change, what=_said(flow, found))
 
@@ -149,9 +157,55 @@ def _output(flow: Flow, found: Found, node: Node) -> bool:
     return isinstance(found.value, Slot)
 
 
+def _before_copy(flow: Flow, found: Found, slot: int) -> int:
+    """What was copied for a product alone, of the same elements: the operator takes it as it lies."""
+    source = flow.source(slot, max(found.places)) if isinstance(slot, Slot) else None
+    if source is None or source.op != "copy_" or {one.place for one in flow.users(source)} - set(found.places):
+        return slot
+    copied = source.argument("src")
+    if not isinstance(copied, Slot) or flow.player.dtype(copied) != flow.player.dtype(slot):
+        return slot
+    if math.prod(flow.tensor(copied).dims) != math.prod(flow.tensor(slot).dims):
+        return slot
+    found.places.append(source.place)
+    return copied
+
+
 def _same_elements(flow: Flow, node: Node, copy: Node) -> bool:
     size = [math.prod(flow.tensor(flow.result(one)).dims) for one in (node, copy)]
     return size[0] == size[1] and flow.player.dtype(flow.result(node)) == flow.player.dtype(flow.result(copy))
+
+
+def _causal(flow: Flow, found: Found) -> bool:
+    """Whether the mask hides just what comes later, whatever the step is given: it is computed from nothing."""
+    import torch
+
+    places = set[int]()
+    if found.mask is None or found.heads[2] != found.heads[3] or not _from_nothing(flow, found.mask, places):
+        return False
+    try:
+        covered = region(flow, sorted(places))
+        (mask,) = graph(covered)()
+    except (*FAILURES, CannotTryError):
+        return False
+    later = torch.ones(found.heads[2:], dtype=torch.bool, device=mask.device).triu(1)
+    hidden = mask if found.hides else mask < VERY_LOW
+    rest = not found.hides and bool((mask[~hidden] != 0).any())
+    return not rest and mask.numel() == later.numel() and bool((hidden.view_as(later) == later).all())
+
+
+def _from_nothing(flow: Flow, slot: int, places: set[int]) -> bool:
+    """Whether a tensor is made in the step of numbers only; adds the calls that make it."""
+    if flow.step.storages[flow.storage(slot)].given:
+        return False
+    makers = [one for one in flow.writers[flow.storage(slot)] if one not in places]
+    places.update(makers)
+    own = flow.storage(slot)
+    return bool(places) and all(
+        flow.nodes[one].op
+        and all(flow.storage(taken) == own or _from_nothing(flow, taken, places) for taken in flow.nodes[one].taken)
+        for one in makers
+    )
 
 
 def _function(covered: Region, found: Found) -> Function:
@@ -159,19 +213,23 @@ def _function(covered: Region, found: Found) -> Function:
     import torch.nn.functional as functions
 
     order = {slot: number for number, slot in enumerate(covered.inputs)}
+    at_query, at_key, at_value = order[found.query], order[found.key], order[found.value]
+    at_mask = None if found.mask is None or found.causal else order[found.mask]
     batch, heads, queries, keys = found.heads
+    hides, causal, scale = found.hides, found.causal, found.scale
     wanted = covered.flow.tensor(covered.outputs[0]).dims
     swapped = len(wanted) == 4 and wanted[1:3] == (queries, heads) and heads != queries  # noqa: PLR2004
 
-    def call(*tensors: Any) -> list[Any]:
-        query = tensors[order[found.query]].reshape(batch, heads, queries, -1)
-        key = tensors[order[found.key]].transpose(1, 2).reshape(batch, heads, keys, -1)
-        value = tensors[order[found.value]].reshape(batch, heads, keys, -1)
-        mask = None if found.mask is None else tensors[order[found.mask]]
+    def call(*tensors: Any) -> list[Any]:  # plain values only: a compiler looks into it
+        query = tensors[at_query].reshape(batch, heads, queries, -1)
+        key = tensors[at_key].transpose(-1, -2).reshape(batch, heads, keys, -1)
+        key = key if key.stride(-1) == 1 else key.contiguous()
+        value = tensors[at_value].reshape(batch, heads, keys, -1)
+        mask = None if at_mask is None else tensors[at_mask]
         if mask is not None:
-            mask = mask.logical_not() if found.hides else mask.to(query.dtype)
+            mask = mask.logical_not() if hides else mask.to(query.dtype)
             mask = mask.expand(torch.broadcast_shapes(mask.shape, (1, 1, queries, keys)))
-        made = functions.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=found.scale)
+        made = functions.scaled_dot_product_attention(query, key, value, mask, is_causal=causal, scale=scale)
         return [made.transpose(1, 2) if swapped else made.reshape(wanted)]
 
     return call

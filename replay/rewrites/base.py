@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kerneldb.replay.rewrites.flow import Flow, Frame
-from kerneldb.replay.rewrites.region import Region
+from kerneldb.replay.rewrites.region import Region, Within
 
 Function = Callable[..., Sequence[Any]]
 
@@ -52,12 +52,14 @@ class Rewrite:
 
     `name` is what tables call it, `about` a line for people. `removes_launches`: the host has less to do, so that wall
     time is measured too. `precision`: it computes less exactly, and is tried with `--allow precision` only.
+    `compiler_misses`: no compiler finds it, so that functions are also compiled with it inside.
     """
 
     name: ClassVar[str]
     about: ClassVar[str] = ""
     removes_launches: ClassVar[bool] = False
     precision: ClassVar[bool] = False
+    compiler_misses: ClassVar[bool] = False
 
     def lacks(self, flow: Flow) -> str | None:
         """Why it cannot be tried here at all (no GPU, no compiler); None where it can."""
@@ -67,3 +69,8 @@ class Rewrite:
     def find(self, flow: Flow) -> Iterator[Proposal]:
         """The places of a step that it would change. Raises CannotTryError for a step in which it cannot look."""
         raise NotImplementedError
+
+    def containing(self, proposal: Proposal, inside: Sequence[Within]) -> Proposal | None:
+        """The same place with parts of it replaced already; None for what knows no parts."""
+        del proposal, inside
+        return None

@@ -1,8 +1,10 @@
 """Whether a rewrite computes the same: its error against float64 may be at most twice that of the original.
 
 Both are compared with the original's calls in float64 (float32 where those refuse) on the same inputs: those of the
-step, and others drawn from several distributions. The error is the largest absolute one of an output; half a unit in
-the last place of the largest element is granted, since no result of that dtype can be relied on to be closer.
+step, and others drawn from several distributions, each tensor on the scale that it has in the step; large and small
+numbers only take the place of what is no parameter: a network whose weights are all thirty times as large overflows.
+The error is the largest of an output, as a share of its largest element; half a unit in the last place of that element
+is granted, since no result of that dtype can be relied on to be closer.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from kerneldb.replay.rewrites.region import CannotTryError, Region, graph
 
 LIMIT: Final = 2.0
 VERY_LOW: Final = 1e4
+LEAST: Final = 1e-300
 DISTRIBUTIONS: Final = ("recorded", "normal", "uniform", "large", "small")
 
 Function = Callable[..., Sequence[Any]]
@@ -23,7 +26,7 @@ Function = Callable[..., Sequence[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The largest error over outputs and distributions, of the original and the rewrite.
+    """The largest error over outputs and distributions, of the original and the rewrite, as a share of the output.
 
     `ratio` is the largest of rewrite over original, on the distribution `on`. `refused` says why the rewrite is not
     the same, None where it is.
@@ -43,42 +46,53 @@ def check(found: Region, function: Function, recorded: Sequence[Any], limit: flo
     original, worst = graph(found), Checked()
     with torch.no_grad():
         for name in DISTRIBUTIONS:
-            inputs = list(_drawn(name, recorded))
+            inputs = list(_drawn(name, recorded, _parameters(found)))
             reference = _reference(found, inputs)
             ours = _run(original, inputs)
             try:
                 theirs = _run(function, inputs)
             except FAILURES as error:
                 return Checked(on=name, refused=f"it does not run: {first_line(error)}")
-            for one in _compared(found, inputs, reference, ours, theirs):
+            for one in _compared(reference, ours, theirs):
                 worst = _worse(worst, one, name, limit)
     return worst
 
 
 def _worse(worst: Checked, one: tuple[float, float, float], name: str, limit: float) -> Checked:
     original, rewritten, granted = one
-    ratio = rewritten / max(original, granted) if rewritten else 0.0
+    ratio = rewritten / max(original, granted, LEAST) if rewritten else 0.0
     refused = worst.refused
     if refused is None and not ratio <= limit:
-        refused = f"error {rewritten:.3g} where the original has {original:.3g}, on {name} values"
+        refused = (
+            f"error {rewritten:.3g} of the largest element where the original has {original:.3g}, on {name} values"
+        )
     high = ratio if not ratio <= worst.ratio else worst.ratio
     on = name if high != worst.ratio else worst.on
     return Checked(max(worst.original, original), max(worst.rewritten, rewritten), high, on, refused)
 
 
-def _drawn(name: str, recorded: Sequence[Any]) -> Iterator[Any]:
+def _parameters(found: Region) -> set[int]:
+    """Which inputs are matrices and filters that were there before the step."""
+    flow = found.flow
+    given = (flow.step.storages[flow.storage(slot)].given and len(flow.tensor(slot).dims) > 1 for slot in found.inputs)
+    return {number for number, one in enumerate(given) if one} if len(found.places) > 1 else set()
+
+
+def _drawn(name: str, recorded: Sequence[Any], parameters: set[int]) -> Iterator[Any]:
     """Inputs of a distribution; integers, masks and single numbers stay as they are in the step."""
     import torch
 
-    made = torch.Generator(device="cpu").manual_seed(len(name))
-    for tensor in recorded:
+    factor = {"large": 30.0, "small": 1e-3}.get(name, 1.0)
+    for number, tensor in enumerate(recorded):
         copy = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
         copy.copy_(tensor)
         if name != "recorded" and tensor.is_floating_point() and tensor.dim() and not _is_mask(tensor):
-            drawn = torch.rand(tensor.shape, generator=made)
-            if name != "uniform":
-                drawn = torch.randn(tensor.shape, generator=made) * {"large": 30.0, "small": 1e-3}.get(name, 1.0)
-            copy.copy_(drawn)
+            made = torch.Generator(device=tensor.device).manual_seed(len(name) + number)
+            scale = float(tensor.float().square().mean().sqrt()) * (1.0 if number in parameters else factor)
+            # of either sign around zero; what is above zero everywhere (a variance, a scale) stays above it
+            plain = torch.rand if name == "uniform" else torch.randn
+            drawn = plain(tensor.shape, generator=made, device=tensor.device) * (scale or factor)
+            copy.copy_(drawn.abs() if bool((tensor > 0).all()) else drawn)
         yield copy
 
 
@@ -95,26 +109,25 @@ def _run(function: Callable[..., Any], inputs: Sequence[Any]) -> list[Any]:
 def _reference(found: Region, inputs: Sequence[Any]) -> list[Any]:
     import torch
 
-    reason = ""
-    for double, dtype in ((True, torch.float64), (False, torch.float32)):
+    reasons = []
+    for dtype in (torch.float64, torch.float32):
         if dtype == torch.float32 and all(one.dtype in {torch.float32, torch.float64} for one in inputs):
             continue
         try:
             raised = [one.to(dtype) if one.is_floating_point() else one.clone() for one in inputs]
-            return list(graph(found, double=double)(*raised))
+            return list(graph(found, exact=dtype)(*raised))
         except FAILURES as error:
-            reason = first_line(error)
-    message = f"the original does not run in float64 ({reason})"
+            reasons.append(first_line(error))
+    message = f"the original does not run in float64 ({reasons[0]})"
     raise CannotTryError(message)
 
 
 def _compared(
-    found: Region, inputs: Sequence[Any], reference: Sequence[Any], ours: Sequence[Any], theirs: Sequence[Any]
+    reference: Sequence[Any], ours: Sequence[Any], theirs: Sequence[Any]
 ) -> Iterator[tuple[float, float, float]]:
-    """Error of original and rewrite and half a unit in the last place, of each output."""
+    """Error of original and rewrite and half a unit in the last place, of each output, as shares of its largest."""
     import torch
 
-    del found, inputs
     for exact, one, other in zip(reference, ours, theirs, strict=True):
         if not one.is_floating_point():
             yield 0.0, float((one != other).sum()), 0.0
@@ -126,5 +139,6 @@ def _compared(
             yield 0.0, float("inf"), 0.0
             continue
         truth = exact[fine].double()
-        unit = float(truth.abs().max()) * torch.finfo(one.dtype).eps / 2
-        yield float((one[fine].double() - truth).abs().max()), float((other[fine].double() - truth).abs().max()), unit
+        largest = float(truth.abs().max()) or 1.0
+        errors = [float((some[fine].double() - truth).abs().max()) / largest for some in (one, other)]
+        yield errors[0], errors[1], torch.finfo(one.dtype).eps / 2

@@ -6,6 +6,7 @@ larger part is not always better. Without frames in the trace, all of the step i
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib.util
 import shutil
@@ -16,7 +17,7 @@ from kerneldb.replay.rewrites.base import Change, Function, Proposal, Rewrite
 from kerneldb.replay.rewrites.flow import Flow, Frame
 from kerneldb.replay.rewrites.many import OPTIMIZERS
 from kerneldb.replay.rewrites.places import functions, ours
-from kerneldb.replay.rewrites.region import CannotTryError, Region, graph, region
+from kerneldb.replay.rewrites.region import CannotTryError, Region, Within, graph, region
 
 LEAST_SHARE: Final = 0.02
 """Functions with less of the recorded time are not tried."""
@@ -67,6 +68,11 @@ class Compiled(Rewrite):
         begin = found[1][0] if found else 0
         yield self._proposal(flow, found[0] if found else None, list(range(begin, until)))
 
+    def containing(self, proposal: Proposal, inside: Sequence[Within]) -> Proposal:
+        """The function with faster parts inside."""
+        assert proposal.region is not None  # noqa: S101 (each of ours has one)
+        return dataclasses.replace(proposal, make=functools.partial(_function, proposal.region, inside))
+
     def _proposal(self, flow: Flow, frame: Frame | None, places: Sequence[int]) -> Proposal:
         covered = region(flow, places)
         text = "torch.compile(model), or of the function that runs a step"
@@ -74,10 +80,10 @@ class Compiled(Rewrite):
         return Proposal(covered, functools.partial(_function, covered), change, what=str(frame or "the step"))
 
 
-def _function(covered: Region) -> Function:
+def _function(covered: Region, inside: Sequence[Within] = ()) -> Function:
     import torch
 
-    return torch.compile(graph(covered), dynamic=False)  # type: ignore[no-any-return]
+    return torch.compile(graph(covered, inside=inside), dynamic=False)  # type: ignore[no-any-return]
 
 
 class CudaGraph(Rewrite):
@@ -93,10 +99,11 @@ class CudaGraph(Rewrite):
 
     def find(self, flow: Flow) -> Iterator[Proposal]:
         """One for the step."""
-        found = outermost(flow, [one.place for one in flow.nodes if one.op])
-        values = {"backend": "cudagraphs"}
+        found = outermost(flow, [one.place for one in flow.nodes if one.op], modules=True)
         text = "torch.cuda.graph around the step, or torch.compile(model, mode='reduce-overhead')"
-        change = Change("compile", found[0], values) if found else Change("advice", text=text)
+        if any("backward" in one.op for one in flow.nodes):
+            raise CannotTryError("the graph of a training step needs all of it as one function")
+        change = Change("advice", text=text) if found is None else Change("cuda_graph", found[0], text=text)
         yield Proposal(None, None, change, what="the step", whole=True)
 
 

@@ -27,7 +27,7 @@ class RoundTrips(Rewrite):
             source = node.argument("src") if node.op == "copy_" else None
             if not isinstance(source, Slot) or not _stays(flow, node):
                 continue
-            constant = not flow.writers[flow.storage(source)] and flow.step.storages[flow.storage(source)].given
+            constant = flow.step.storages[flow.storage(source)].given and _is_weight(flow, node, source)
             before = flow.source(source, node.place)
             key = (source, before.place if before else -1, _layout(flow, node))
             first = earlier.setdefault(key, node)
@@ -48,6 +48,14 @@ class RoundTrips(Rewrite):
         covered = region(flow, [first.place, node.place])
         change = Change("advice", innermost(flow, covered.places), text="keep the converted tensor and use it again")
         return Proposal(covered, functools.partial(_shared, covered), change, what="of the same tensor, again")
+
+
+def _is_weight(flow: Flow, node: Node, source: int) -> bool:
+    """Whether a product or a convolution takes the copy as its weight, and the step leaves what is copied as it is."""
+    made = flow.storage(flow.result(node))
+    taken = [one.argument(name) for one in flow.users(node) if one.op for name in ("mat2", "weight")]
+    used = any(isinstance(one, Slot) and flow.storage(one) == made for one in taken)
+    return used and not flow.writers[flow.storage(source)]
 
 
 def _layout(flow: Flow, node: Node) -> Any:

@@ -44,7 +44,7 @@ class ChannelsLast(Rewrite):
 def _function(covered: Region, places: set[int]) -> Function:
     import torch
 
-    original, flow = graph(covered), covered.flow
+    original, flow = graph(covered, any_layout=True), covered.flow
     weights = {flow.nodes[one].argument("weight") for one in places}
     last = torch.channels_last
     kept = {slot: Kept(lambda some: some[0].to(memory_format=last)) for slot in weights}

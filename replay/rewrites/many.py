@@ -25,8 +25,9 @@ LISTS: Final = {
 """Operators, and the list operator `torch._foreach_…` that does the same."""
 LONGEST: Final = 14
 LEAST: Final = 4
-GUESSED: Final = 1.5
-"""What a number is rebuilt as that the profiler did not record."""
+GUESSED: Final = frozenset({1.0, 1.5})
+"""What numbers are rebuilt as that the profiler did not record."""
+DIVISIONS: Final = frozenset({"div", "div_", "_foreach_div", "_foreach_div_"})
 BELOW_ONE: Final = 0.5
 OPTIMIZERS: Final = "torch/optim/"
 
@@ -88,12 +89,14 @@ class FusedAdam(Rewrite):
 def _settle(flow: Flow) -> None:
     """Let divisors that were not recorded be what those of Adam are: below one."""
     for node in flow.nodes:
+        if node.op not in DIVISIONS:
+            continue
         value = node.argument("other") if node.op in {"div", "div_"} else node.argument("scalars")
-        if node.op not in {"div", "div_", "_foreach_div_", "_foreach_div"} or isinstance(value, Slot) or value is None:
+        if isinstance(value, Slot) or value is None:
             continue
         several = value if isinstance(value, list) else [value]
         resolved = node.how.resolved
-        if resolved is not None and all(isinstance(one, int | float) and one == GUESSED for one in several):
+        if resolved is not None and all(isinstance(one, int | float) and one in GUESSED for one in several):
             index = next(n for n, one in enumerate(resolved.values) if one is value or one == value)
             made = [BELOW_ONE] * len(several) if isinstance(value, list) else BELOW_ONE
             node.how.resolved, node.how.program = resolved.with_value(index, made), None

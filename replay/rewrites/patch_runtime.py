@@ -25,6 +25,7 @@ HOOK = "__changed_function__"
 SMALL = 1e-2
 VERY_LOW = 1e4
 TENSOR, IMAGE = 3, 4  # dims; attention takes so many tensors of the latter
+GRAPHS, SMALL_BYTES = 4, 1 << 24
 USUAL_EPSILONS = (1e-6, 1e-5, 1e-8, 1e-12)
 
 Function = Callable[..., Any]
@@ -150,7 +151,7 @@ def changed(number: int) -> Callable[[Function], Function]:
     change = CHANGES[number]
     makers = {
         "compile": compiled, "channels_last": channels_last, "rms_norm": norm, "layer_norm": norm,
-        "attention": attention,
+        "attention": attention, "cuda_graph": graphed,
     }  # fmt: skip
 
     def decorate(original: Function) -> Function:
@@ -166,7 +167,80 @@ def compiled(original: Function, change: dict[str, Any]) -> Function:
 
     torch._dynamo.config.cache_size_limit = max(torch._dynamo.config.cache_size_limit, 256)
     made: Function = torch.compile(original, dynamic=False, **change["values"])
-    return made
+    if not any(one["kind"] in PROVING for one in CHANGES):
+        return made
+    known: list[bool] = []
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        """The first time as it is: the functions that it calls prove their replacements."""
+        if not known:
+            known.append(True)
+            return original(*args, **kwargs)
+        return made(*args, **kwargs)
+
+    return call
+
+
+def graphed(original: Function, change: dict[str, Any]) -> Function:
+    """As CUDA graphs, without gradients: small tensors are copied in, of large ones the addresses must be the same."""
+    import torch
+    from torch.utils import _pytree as trees
+
+    del change
+    made: dict[Any, Any] = {}
+
+    def captured(leaves: list[Any], form: Any) -> tuple[Any, list[Any], Any]:
+        held = [one.clone() if small(one) else one for one in leaves]
+        args, kwargs = trees.tree_unflatten(held, form)
+        stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                original(*args, **kwargs)
+        torch.cuda.current_stream().wait_stream(stream)
+        with torch.cuda.graph(graph):
+            result = original(*args, **kwargs)
+        return graph, held, result
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        leaves, form = trees.tree_flatten((args, kwargs))
+        key = (form, *(kept(one) for one in leaves))
+        if torch.is_grad_enabled() or not torch.cuda.is_available() or (key not in made and len(made) >= GRAPHS):
+            return original(*args, **kwargs)
+        if key not in made:
+            try:
+                made[key] = captured(leaves, form)
+            except RuntimeError as error:
+                say(f"{original.__qualname__} stays as it is: no CUDA graph of it ({str(error).splitlines()[0]})")
+                made[key] = None
+        if made[key] is None:
+            return original(*args, **kwargs)
+        graph, held, result = made[key]
+        for own, given in zip(held, leaves, strict=True):
+            if own is not given and isinstance(own, torch.Tensor):
+                own.copy_(given)
+        graph.replay()
+        return trees.tree_map(lambda one: one.clone() if isinstance(one, torch.Tensor) else one, result)
+
+    return call
+
+
+def small(value: Any) -> bool:
+    """Whether a value is a tensor on the device that a graph may copy."""
+    import torch
+
+    return isinstance(value, torch.Tensor) and value.is_cuda and value.nbytes <= SMALL_BYTES
+
+
+def kept(value: Any) -> Any:
+    """What must be the same for a graph to run again."""
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return value if isinstance(value, int | float | str | bool | type(None)) else id(value)
+    return value.dtype, tuple(value.shape), value.stride(), 0 if small(value) else value.data_ptr()
 
 
 def channels_last(original: Function, change: dict[str, Any]) -> Function:
@@ -198,15 +272,25 @@ def change_optimizers(values: dict[str, Any]) -> None:
             setattr(kind, "__init__", functools.partialmethod(kind.__init__, **values))  # noqa: B010 (for type checkers)
 
 
+PROVING = ("rms_norm", "layer_norm", "attention")
+
+
 def proving(original: Function, candidates: Callable[..., Iterator[Function]]) -> Function:
     """The candidate that gives what the original gives, chosen at the first call of each kind of arguments."""
+    import torch
+
     chosen: dict[Any, Function] = {}
+    different: list[Function] = []
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():  # in a compiled function: what was the same wherever it was tried
+            return (different[0] if len(different) == 1 else original)(*args, **kwargs)
         key = signature(args, kwargs)
         if key not in chosen:
-            chosen[key] = nearest(original, list(candidates(args, kwargs)), args, kwargs)
+            made = chosen[key] = nearest(original, list(candidates(args, kwargs)), args, kwargs)
+            if all(getattr(one, "args", one) != getattr(made, "args", made) for one in different):
+                different.append(made)
         return chosen[key](*args, **kwargs)
 
     return call
@@ -295,18 +379,20 @@ def norm(original: Function, change: dict[str, Any]) -> Function:
     import torch.nn.functional as functions
 
     def candidates(args: Any, kwargs: dict[str, Any]) -> Iterator[Function]:
-        x = tensors(args, kwargs)[0]
-        own = list(args[0].parameters(recurse=False)) if isinstance(args[0], torch.nn.Module) else []
-        listed = [one for one in [*own, *tensors(args, kwargs)[1:]] if tuple(one.shape) == (x.shape[-1],)]
+        x, *others = tensors(args, kwargs)
+        count = len([one for one in [*own(args), *others] if tuple(one.shape) == (x.shape[-1],)])
         known = [*numbers(original, args, kwargs), *USUAL_EPSILONS]
         epsilons = [one for one in dict.fromkeys(known) if one < SMALL]
         for eps, plus in itertools.product(epsilons, (0, 1)):
-            yield functools.partial(normed, change["kind"], own, len(listed), eps, plus)
+            yield functools.partial(normed, change["kind"], count, eps, plus)
 
-    def normed(kind: str, own: Any, count: int, eps: float, plus: int, *args: Any, **kwargs: Any) -> Any:
+    def own(args: Any) -> list[Any]:
+        return list(args[0].parameters(recurse=False)) if isinstance(args[0], torch.nn.Module) else []
+
+    def normed(kind: str, count: int, eps: float, plus: int, *args: Any, **kwargs: Any) -> Any:
         x, *others = tensors(args, kwargs)
         size = (x.shape[-1],)
-        listed = [one for one in [*own, *others] if tuple(one.shape) == size][:count]
+        listed = [one for one in [*own(args), *others] if tuple(one.shape) == size][:count]
         weight, bias = [*listed, None, None][:2]
         weight = weight + plus if plus and weight is not None else weight
         if kind == "layer_norm":
@@ -320,7 +406,6 @@ def norm(original: Function, change: dict[str, Any]) -> Function:
 
 def attention(original: Function, change: dict[str, Any]) -> Function:
     """Attention of three tensors of four dims by the fused operator; the weights that it may return are None."""
-    del change
 
     def candidates(args: Any, kwargs: dict[str, Any]) -> Iterator[Function]:
         listed = [one for one in tensors(args, kwargs) if one.dim() == IMAGE]
@@ -329,30 +414,36 @@ def attention(original: Function, change: dict[str, Any]) -> Function:
         known = numbers(original, args, kwargs)
         scales = dict.fromkeys([listed[0].shape[-1] ** -0.5, *known, *(1 / one for one in known), 1.0])
         kinds = [type(original(*args, **kwargs)) is tuple]
-        for scale, masked, swapped, returns in itertools.product(scales, (True, False), (True, False), kinds):
+        masks = ("causal",) if change["values"].get("causal") else ("given", "none")
+        for masked, scale, swapped, returns in itertools.product(masks, scales, (True, False), kinds):
             yield functools.partial(attended, scale, masked, swapped, returns)
 
     return proving(original, candidates)
 
 
-def attended(scale: float, masked: bool, swapped: bool, several: bool, *args: Any, **kwargs: Any) -> Any:
-    """Attention of the first three tensors of four dims, with the next tensor as mask."""
+def attended(scale: float, masked: str, swapped: bool, several: bool, *args: Any, **kwargs: Any) -> Any:
+    """Attention of the first three tensors of four dims, with the next tensor as mask, or the causal one."""
     import torch.nn.functional as functions
 
     listed = tensors(args, kwargs)
     query, key, value = [one for one in listed if one.dim() == IMAGE][:3]
     rest = [one for one in listed if all(one is not some for some in (query, key, value))]
-    mask = rest[0] if masked and rest else None
+    mask = rest[0] if masked == "given" and rest else None
     if mask is not None and mask.is_floating_point():
         mask = mask[..., : key.shape[-2]].to(query.dtype)
-    grouped = {"enable_gqa": True} if key.shape[1] != query.shape[1] else {}
+    grouped: dict[str, Any] = {"enable_gqa": True} if key.shape[1] != query.shape[1] else {}
+    grouped |= {"is_causal": True} if masked == "causal" else {}
     made = functions.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale, **grouped)
     made = made.transpose(1, 2).contiguous() if swapped else made
     return (made, None) if several else made
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        run(sys.argv[1:])
+    if len(sys.argv) > 1:  # as a module of its own: a compiler looks its functions up by the module's name
+        spec = importlib.util.spec_from_file_location("kerneldb_patch", __file__)
+        own = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]  # there is one for a file
+        sys.modules["kerneldb_patch"] = own
+        exec(compile(Path(__file__).read_text(encoding="utf-8"), __file__, "exec"), vars(own))  # noqa: S102 (this file)
+        own.run(sys.argv[1:])
     else:
         say("give the script that is to run with the changes: python PATCH script.py …")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pprint
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 from kerneldb.errors import UsageError
 
+NAME: Final = "kerneldb_patch"
 MARK: Final = "CHANGES: list[dict[str, Any]] = []\n"
 
 
@@ -25,7 +27,7 @@ def text(changes: Sequence[Mapping[str, Any]], about: str) -> str:
 
 def load(path: Path) -> ModuleType:
     """The patch at `path` as a module. Raises UsageError where it is none."""
-    made = ModuleType("kerneldb_patch")
+    made = sys.modules[NAME] = ModuleType(NAME)  # where a compiler looks for its functions
     try:
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), vars(made))  # noqa: S102 (the user's file)
     except (OSError, SyntaxError, ValueError) as error:

@@ -18,6 +18,9 @@ from kerneldb.replay.rewrites.views import dense, in_memory_order, is_contiguous
 from kerneldb.replay.wire.steps import UNKNOWN, Tensor
 
 ANYTHING: Final = "its calls could not all be rebuilt"
+CONTIGUOUS: Final = frozenset({"native_group_norm", "native_layer_norm"})
+"""Operators whose callers in torch make their first argument contiguous."""
+ANYTHING_BETWEEN: Final = "it is not known what calls between them use"
 BETWEEN: Final = "other calls between them use the same tensors"
 
 
@@ -77,7 +80,12 @@ def region(flow: Flow, places: Sequence[int]) -> Region:
                 made.add(flow.storage(slot))
                 results.setdefault(flow.storage(slot), slot)
     given = {flow.storage(one) for one in taken}
-    kept = [slot for storage, slot in results.items() if storage in given or _used(flow, storage, inside, ordered)]
+    beside = {flow.storage(one) for place in ordered for one in flow.nodes[place].call.outputs[1:] if one != UNKNOWN}
+    kept = [
+        slot
+        for storage, slot in results.items()
+        if storage in given or _used(flow, storage, inside, ordered, beside=storage in beside)
+    ]
     anchor = _anchor(flow, inside, ordered, given, made)
     return Region(flow, ordered, tuple(taken), tuple(kept), anchor)
 
@@ -86,17 +94,24 @@ def _given(flow: Flow, slot: int) -> bool:
     return flow.step.storages[flow.storage(slot)].given
 
 
-def _used(flow: Flow, storage: int, inside: set[int], ordered: Sequence[int]) -> bool:
-    """Whether something after a region needs a storage that it wrote: another call, or the program itself."""
+def _used(flow: Flow, storage: int, inside: set[int], ordered: Sequence[int], *, beside: bool) -> bool:
+    """Whether something after a region needs a storage that it wrote: another call, or the program itself.
+
+    The program does not look at what operators return `beside` their result, such as the mean that a norm saves.
+    """
     readers = [one for one in flow.readers[storage] if one > flow.writers[storage][0]]
     if any(one not in inside and one > ordered[0] for one in readers):
         return True
-    return not readers or storage not in flow.freed
+    last = flow.writers[storage][-1]
+    unread = not any(one > last for one in readers)
+    return not (beside and not readers) and (unread or storage not in flow.freed)
 
 
 def _anchor(flow: Flow, inside: set[int], ordered: Sequence[int], given: set[int], made: set[int]) -> int:
     """The first place where others between the calls leave alone what they use, else the last. Raises otherwise."""
     others = [one for one in range(ordered[0], ordered[-1]) if one not in inside]
+    if any(not flow.nodes[one].op and not flow.nodes[one].taken for one in others):
+        raise CannotTryError(ANYTHING_BETWEEN)
     read = {storage for one in others for storage in flow.reads(one)}
     written = {storage for one in others for storage in flow.writes(one)}
     if not written & (given | made) and not given & made & read:
@@ -108,18 +123,30 @@ def _anchor(flow: Flow, inside: set[int], ordered: Sequence[int], given: set[int
     return ordered[-1]
 
 
-def graph(found: Region, *, double: bool = False) -> Any:
-    """The calls of a region as a torch.fx.GraphModule, in float64 with `double`."""
-    return _Builder(found, double=double).made()
+Within = tuple[Region, Callable[..., Sequence[Any]]]
+"""A region inside another one, and what is called in its place."""
+
+
+def graph(found: Region, *, exact: Any = None, inside: Sequence[Within] = (), any_layout: bool = False) -> Any:
+    """The calls of a region as a torch.fx.GraphModule.
+
+    With `exact`, a floating dtype, all is in that; with `inside`, parts of it by other functions; with `any_layout` its
+    images may come in another memory format than was recorded: views are made by shape, and norms get what their
+    callers give them.
+    """
+    return _Builder(found, exact=exact, inside=inside, any_layout=any_layout).made()
 
 
 class _Builder:
-    def __init__(self, found: Region, *, double: bool) -> None:
+    def __init__(self, found: Region, *, exact: Any, inside: Sequence[Within], any_layout: bool) -> None:
         import torch.fx
 
         self._region = found
         self._flow = found.flow
-        self._double = double
+        self._exact = exact
+        self._any_layout = any_layout
+        self._inside = {one.anchor: (one, function) for one, function in inside}
+        self._left_out = {place for one, _ in inside for place in one.places}
         self._graph = torch.fx.Graph()
         self._held: dict[str, Any] = {}
         self._nodes: dict[int, Any] = {}
@@ -131,12 +158,31 @@ class _Builder:
         for number, slot in enumerate(self._region.inputs):
             self._fill(slot, self._graph.placeholder(f"x{number}"))
         for place in self._region.places:
-            self._add(self._flow.nodes[place])
+            if place in self._inside:
+                self._replaced(*self._inside[place])
+            elif place not in self._left_out:
+                self._add(self._flow.nodes[place])
         self._graph.output(tuple(self._get(slot) for slot in self._region.outputs))
         root = torch.nn.Module()
         for name, tensor in self._held.items():
             root.register_buffer(name, tensor)
         return torch.fx.GraphModule(root, self._graph)
+
+    def _replaced(self, other: Region, function: Callable[..., Sequence[Any]]) -> None:
+        made = self._graph.call_function(function, tuple(map(self._get, other.inputs)))
+        for number, slot in enumerate(other.outputs):
+            tensor, result = self._flow.tensor(slot), self._graph.call_function(operator.getitem, (made, number))
+            self._forget(tensor.storage)
+            result = self._call("_to_copy.default", result, dtype=self._dtype(self._flow.player.dtype(slot)))
+            self._fill(slot, self._in_order(self._call("reshape.default", result, list(tensor.dims)), tensor))
+
+    def _in_order(self, node: Any, tensor: Tensor) -> Any:
+        """What lies in memory as a tensor of the step does."""
+        order = in_memory_order(tensor)
+        if is_contiguous(tensor) or order == sorted(order):
+            return self._call("contiguous.default", node)
+        moved = self._call("contiguous.default", self._call("permute.default", node, order))
+        return self._call("permute.default", moved, [order.index(one) for one in range(len(order))])
 
     def _fill(self, slot: int, node: Any) -> None:
         storage = self._flow.storage(slot)
@@ -159,7 +205,9 @@ class _Builder:
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         import torch
 
-        packet, _, overload = name.partition(".")
+        packet, _, overload = ("reshape.default" if self._any_layout and name == "view.default" else name).partition(
+            "."
+        )
         return self._graph.call_function(getattr(getattr(torch.ops.aten, packet), overload), args, kwargs)
 
     def _empty(self, slot: int) -> Any:
@@ -169,9 +217,7 @@ class _Builder:
         return self._call("empty_strided.default", list(tensor.dims), list(tensor.strides), **like)
 
     def _dtype(self, dtype: Any) -> Any:
-        import torch
-
-        return torch.float64 if self._double and dtype.is_floating_point else dtype
+        return self._exact if self._exact is not None and dtype.is_floating_point else dtype
 
     def _add(self, node: Node) -> None:
         if node.op == "copy_" and self._fresh(node):
@@ -179,8 +225,11 @@ class _Builder:
             return
         args, kwargs = self._arguments(node)
         made = self._graph.call_function(node.overload, tuple(args), kwargs)
-        several = len(node.overload._schema.returns) > 1 or "[]" in str(node.overload._schema.returns[:1])
-        for number, slot in enumerate(node.call.outputs):
+        returns = node.overload._schema.returns
+        several = len(returns) > 1 or "List" in str([one.type for one in returns])
+        mask = node.argument("output_mask")
+        numbers = [n for n, on in enumerate(mask) if on] if isinstance(mask, list) else range(len(node.call.outputs))
+        for number, slot in zip(numbers, node.call.outputs, strict=False):  # what is not asked for is not returned
             if slot == UNKNOWN or self._flow.storage(slot) in self._written(node):
                 continue
             self._forget(self._flow.storage(slot))
@@ -231,7 +280,7 @@ class _Builder:
             zip(node.how.resolved.overload.parameters, node.how.resolved.values, strict=False)
         ):
             value = self._argument(node, index)
-            value = False if self._double and parameter.name == "half_to_float" else value
+            value = False if self._exact is not None and parameter.name == "half_to_float" else value
             if parameter.keyword:
                 kwargs[parameter.name] = value
             else:
@@ -242,7 +291,9 @@ class _Builder:
         import torch
 
         if isinstance(value, TensorSpec):
-            return self._tensor(node, (index, 0), value, slots[0] if len(slots) == 1 else UNKNOWN)
+            given = self._tensor(node, (index, 0), value, slots[0] if len(slots) == 1 else UNKNOWN)
+            made_contiguous = self._any_layout and node.op in CONTIGUOUS and index == 0
+            return self._call("contiguous.default", given) if made_contiguous else given
         if isinstance(value, list) and slots and (not value or any(isinstance(one, TensorSpec) for one in value)):
             return [self._tensor(node, (index, n), None, slot) for n, slot in enumerate(slots)]
         if isinstance(value, torch.dtype):

@@ -20,7 +20,7 @@ from kerneldb.replay.recording.measuring import Interval
 from kerneldb.replay.rewrites.base import Function, Proposal, Rewrite
 from kerneldb.replay.rewrites.check import Checked, check
 from kerneldb.replay.rewrites.flow import Flow
-from kerneldb.replay.rewrites.region import CannotTryError
+from kerneldb.replay.rewrites.region import CannotTryError, Within
 from kerneldb.replay.rewrites.trial import Bench, Compared, Variant
 from kerneldb.replay.wire.improvements import Improvement, Status, Times
 
@@ -29,6 +29,8 @@ LEAST_GAIN: Final = 0.002
 ANY_ERROR: Final = float("inf")
 CHECKS: Final = 4
 """Different regions of one candidate that are checked; the others compute the same."""
+PARTS: Final = 0.5
+"""Parts of what is accepted are only tried while this share of the time is left."""
 NOT_PAYING: Final = "the step gains nothing"
 LAUNCHES: Final = "it removes no launches, and the host may be what holds the step back"
 DONE_ALONE: Final = "measured for the accepted ones together"
@@ -47,16 +49,22 @@ class Candidate:
     wall: Compared | None = None
     status: Status = "rejected"
     reason: str | None = None
+    inside: list[Candidate] = field(default_factory=list)
 
     @property
     def chosen(self) -> list[tuple[Proposal, Function | None]]:
-        """Its places with what is called there."""
+        """Its places with what is called there; `inside`: what its functions have in them already."""
         return list(zip(self.proposals, self.functions, strict=True))
 
     @property
     def measured(self) -> Compared | None:
         """What decides: busy time where it is known, else wall time."""
         return self.wall if self.proposals[0].whole else self.busy or self.wall
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether no patch makes it."""
+        return any(one.change.kind == "advice" for one in self.proposals)
 
     @property
     def places(self) -> set[int]:
@@ -82,7 +90,7 @@ def candidates(flow: Flow, rewrites: Iterable[Rewrite], told: Callable[[str, str
 def _key(one: Proposal) -> Any:
     if one.change.kind == "setting" or one.change.frame is None:
         return (one.change.kind, one.change.text, one.what)
-    return (one.change.kind, one.change.frame.name)
+    return (one.change.kind, one.change.frame.path, one.change.frame.line, one.change.frame.function)
 
 
 def _apart(proposals: Sequence[Proposal]) -> list[Proposal]:
@@ -114,18 +122,41 @@ class Search:
         found = list(candidates(self._flow, wanted, self._absent))
         self._until = time.monotonic() + self._seconds
         for one in found:
-            self._try(one)
-            self.tried.append(one)
+            if not one.proposals[0].whole:
+                self._try_with_parts(one)
         together = self._together()
+        for one in [one for one in found if one.proposals[0].whole]:
+            self._try(one, together)
+            self.tried.append(one)
         for one in self.tried:
             self._report(one)
-        self._whole(together)
+        self._all_of(together, "all accepted")
+        if any(one.by_hand for one in together):
+            self._all_of([one for one in together if not one.by_hand], "all that the patch does")
 
     def _absent(self, name: str, reason: str) -> None:
         self._number += 1
         self._send(Improvement(self._flow.step.id, self._number, name, "not tried", reason=reason))
 
-    def _try(self, one: Candidate) -> None:
+    def _try_with_parts(self, one: Candidate) -> None:
+        """Try a candidate, then with the parts in it that were accepted and that it would not find itself."""
+        better = next((some for some in self.tried if some.status == "accepted" and _is_part(one, some)), None)
+        if better is not None and time.monotonic() > self._until - PARTS * self._seconds:
+            one.status, one.reason = "not tried", f"it is a part of {_short(better)}, and most of the time was over"
+        else:
+            self._try(one)
+        self.tried.append(one)
+        within = [some for some in self.tried if some.rewrite.compiler_misses and some.status == "accepted"]
+        within = [some for some in within if some.places < one.places and not some.by_hand]
+        if one.status != "not tried" and within:
+            parts = [pair for some in within for pair in some.chosen]
+            made = [one.rewrite.containing(proposal, _within(proposal, parts)) for proposal in one.proposals]
+            with_parts = Candidate(one.rewrite, [some for some in made if some is not None], inside=within)
+            if with_parts.proposals:
+                self._try(with_parts)
+                self.tried.append(with_parts)
+
+    def _try(self, one: Candidate, together: Sequence[Candidate] = ()) -> None:
         if time.monotonic() > self._until:
             one.status, one.reason = "not tried", "the time was over: give more with --seconds"
             return
@@ -136,7 +167,7 @@ class Search:
             else:
                 one.functions = [None]
             if one.checked.refused is None:
-                self._measure(one)
+                self._measure(one, together)
         except CannotTryError as error:
             one.status, one.reason = "not tried", str(error)
         except FAILURES as error:
@@ -188,10 +219,10 @@ class Search:
                 player.after(call)
             return proposal.region.inputs_now()
 
-    def _measure(self, one: Candidate) -> None:
+    def _measure(self, one: Candidate, together: Sequence[Candidate]) -> None:
         bench = self._bench
         if one.proposals[0].whole:
-            one.wall = bench.whole(bench.base)
+            one.wall = bench.whole(self._all(together))
         else:
             one.busy, one.wall = bench.compare(bench.base, bench.variant(one.chosen))
         gain = one.measured
@@ -202,7 +233,7 @@ class Search:
 
     def _together(self) -> list[Candidate]:
         """The accepted candidates that pay in company, best first; what does not is rejected."""
-        paying = [one for one in self.tried if one.status == "accepted" and not one.proposals[0].whole]
+        paying = [one for one in self.tried if one.status == "accepted"]
         ranked = sorted(paying, key=lambda one: -_gain(one))
         first, lost = self._added(ranked)
         if first and lost and len(lost) > 1:
@@ -251,7 +282,7 @@ class Search:
                 number=self._number,
                 rewrite=one.rewrite.name,
                 status=one.status,
-                what=first.what,
+                what=first.what + "".join(f", with {some.rewrite.name} inside" for some in one.inside),
                 place=None if first.change.frame is None else str(first.change.frame),
                 places=len(one.proposals),
                 calls=len(one.places),
@@ -268,24 +299,28 @@ class Search:
             )
         )
 
-    def _whole(self, chosen: Sequence[Candidate]) -> None:
-        """The row of all accepted ones at once."""
-        if not chosen:
+    def _all_of(self, chosen: Sequence[Candidate], name: str) -> None:
+        """The row of candidates that are accepted, all at once."""
+        graph = next((one for one in self.tried if one.proposals[0].whole and one.status == "accepted"), None)
+        if not chosen and graph is None:
             return
         variant = self._all(chosen)
         busy, wall = self._bench.compare(self._bench.base, variant)
+        if graph is not None and (made := self._bench.graph(variant)) is not None:
+            wall = self._bench.walls(self._bench.base, made)
         energy, why = self._bench.energy(variant)
-        fewer = self._bench.on_cpu or any(one.rewrite.removes_launches for one in chosen)
+        listed = [*chosen, *([] if graph is None else [graph])]
+        fewer = self._bench.on_cpu or any(one.rewrite.removes_launches for one in listed)
         self._number += 1
         self._send(
             Improvement(
                 step=self._flow.step.id,
                 number=self._number,
-                rewrite="all accepted",
+                rewrite=name,
                 status="together",
-                what=", ".join(dict.fromkeys(one.rewrite.name for one in chosen)),
+                what=", ".join(dict.fromkeys(one.rewrite.name for one in listed)),
                 places=sum(len(one.proposals) for one in chosen),
-                calls=len(set().union(*(one.places for one in chosen))),
+                calls=len(set[int]().union(*(one.places for one in chosen))),
                 busy=times(busy),
                 wall=times(wall) if fewer else None,
                 energy=energy,
@@ -295,13 +330,26 @@ class Search:
         )
 
 
+def _is_part(one: Candidate, other: Candidate) -> bool:
+    """Whether a candidate is about some of the calls of another one of the same rewrite."""
+    return one.rewrite is other.rewrite and one.places <= other.places
+
+
+def _within(proposal: Proposal, parts: Sequence[tuple[Proposal, Function | None]]) -> list[Within]:
+    """Those of the parts that are in a place."""
+    places = set(proposal.region.places) if proposal.region else set[int]()
+    found = [(one.region, function) for one, function in parts if one.region and function]
+    return [pair for pair in found if set(pair[0].places) <= places]
+
+
 def _gain(one: Candidate) -> float:
     return one.measured.gain.value if one.measured else 0.0
 
 
 def _short(one: Candidate) -> str:
     frame = one.proposals[0].change.frame
-    return one.rewrite.name if frame is None else f"{one.rewrite.name} of {frame.module or frame.function}"
+    name = " with ".join([one.rewrite.name, *(some.rewrite.name for some in one.inside)])
+    return name if frame is None else f"{name} of {frame.module or frame.function}"
 
 
 def times(found: Compared | None) -> Times | None:
@@ -313,7 +361,7 @@ def times(found: Compared | None) -> Times | None:
 
 def described(one: Candidate) -> dict[str, Any]:
     """The change as JSON: what `patching.py` reads."""
-    changes = []
+    changes = [change for some in one.inside for change in described(some)["changes"]]
     for proposal in one.proposals:
         change = proposal.change
         frame = None if change.frame is None else dataclasses.asdict(change.frame)

@@ -120,6 +120,10 @@ class Bench:
         captured = self.graph(variant)
         if captured is None:
             raise CannotTryError(f"it cannot be captured in a CUDA graph: {variant.uncaptured}")
+        return self.walls(variant, captured)
+
+    def walls(self, variant: Variant, captured: Captured) -> Compared:
+        """Wall time of a variant made call by call, and of CUDA graphs."""
         return _in_turns([lambda: self.play(variant), captured.replay], _device_clock, self.seconds)
 
     def energy(self, variant: Variant) -> tuple[Times | None, str | None]:

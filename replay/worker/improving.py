@@ -25,18 +25,21 @@ from kerneldb.replay.wire.plan import Plan
 from kerneldb.replay.wire.steps import Step
 from kerneldb.replay.worker.steps import StepRun
 
+COMPILE: Final = "compile"
+GRAPH: Final = "cuda_graph"
 TRIAL_SECONDS: Final = {True: 1.0, False: 0.6}
 """Of one comparison, on a CPU and on a GPU."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asked:
-    """What is to be tried: on which device, for how long [s], and what else is allowed (`precision`)."""
+    """What is to be tried: on which device, for how long [s], what else is allowed (`precision`), and energy."""
 
     device: str = "cuda:0"
     seconds: float = 300.0
     allow: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    energy: bool = True
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -78,7 +81,7 @@ def _improve(step: Step, planned: Plan, asked: Asked, send: Callable[[Improvemen
     player = ready.ready()
 
     def meter(first: Callable[[], object], second: Callable[[], object]) -> tuple[Times | None, str | None]:
-        return energies(ready.whole(first), ready.whole(second))
+        return energies(ready.whole(first), ready.whole(second)) if asked.energy else (None, "not asked for")
 
     trial_s = min(TRIAL_SECONDS[options.on_cpu], asked.seconds / 40)
     flow = Flow(player, frames_of(planned.sources.get(FRAMES + step.id)))
@@ -102,9 +105,14 @@ def read(path: Path) -> list[Improvement]:
 
 
 def changes(found: Iterable[Improvement]) -> list[dict[str, Any]]:
-    """The changes of the accepted rewrites, for a patch."""
+    """The changes of the accepted rewrites, for a patch: a function that is compiled and graphed is so at once."""
     accepted = [one for one in found if one.status == "accepted"]
-    return [{**change, "rewrite": one.rewrite} for one in accepted for change in one.change.get("changes", ())]
+    listed = [{**change, "rewrite": one.rewrite} for one in accepted for change in one.change.get("changes", ())]
+    by_kind = {kind: [one["frame"] for one in listed if one["kind"] == kind] for kind in (COMPILE, GRAPH)}
+    for one in listed:
+        if one["kind"] == COMPILE and one["frame"] in by_kind[GRAPH]:
+            one |= {"values": {"mode": "reduce-overhead"}, "rewrite": f"{COMPILE}, {GRAPH}"}
+    return [one for one in listed if one["kind"] != GRAPH or one["frame"] not in by_kind[COMPILE]]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The process that runs a program, with a patch or without, and says what its step takes.
 
 A script marks its step with `torch.profiler.record_function`: the runs of a range with the given name are timed, digits
-in names aside. Three are left for warming up, then every second one is timed and the others profiled. A model runs as
+in names aside. Four are left for warming up, then every second one is timed and the others profiled. A model runs as
 `kerneldb record` runs it.
 """
 
@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -29,11 +29,15 @@ from kerneldb.replay.recording.settings import Settings
 from kerneldb.replay.rewrites import patching
 from kerneldb.replay.wire.improvements import Improvement
 
-WARM: Final = 3
+WARM: Final = 4
+"""Runs that are not timed: CUDA graphs of a compiled function are there after three."""
 RUNS: Final = 7
 VERIFICATIONS: Final = 2
 """Runs of a program without a patch, and as many with it."""
 LEAST_RUNS: Final = 3
+SLOWER: Final = "the program itself is slower with it"
+ALL: Final = "all accepted"
+GRAPH: Final = "cuda_graph"
 DIGITS: Final = re.compile(r"\d+")
 
 
@@ -148,11 +152,12 @@ class Verified:
     after_ns: float
     gain: Interval
 
-    def row(self, promised: Improvement | None) -> dict[str, Any]:
+    def row(self, change: str, promised: Improvement | None) -> dict[str, Any]:
         """A row with what was promised beside it."""
         told = promised and getattr(promised, self.quantity)
         ends = {"promised_pct": "gain", "promised_low_pct": "low", "promised_high_pct": "high"}
         return {
+            "change": change,
             "quantity": f"{self.quantity}_ns",
             "before_ns": self.before_ns,
             "after_ns": self.after_ns,
@@ -172,7 +177,58 @@ def verify(settings: Settings, workload: str, patch: Path) -> list[Verified]:
     for number in range(2 * VERIFICATIONS):
         with_patch = number % 2 if number < VERIFICATIONS else 1 - number % 2
         sides[with_patch].append(timed(Job(settings, workload, str(patch.resolve()) if with_patch else None)))
-    return [_verified(name, sides) for name in ("busy", "wall")]
+    return compared(*sides)
+
+
+def compared(before: Sequence[Timed], after: Sequence[Timed]) -> list[Verified]:
+    """Busy and wall time of runs of a program without and with a patch."""
+    return [_verified(name, (before, after)) for name in ("busy", "wall")]
+
+
+def prove(
+    found: Sequence[Improvement], measure: Callable[[Sequence[Improvement]], list[Verified]]
+) -> tuple[list[Improvement], list[dict[str, Any]]]:
+    """Measure what a patch makes in the program: each change, and all of them; what makes it slower is taken back.
+
+    `measure` runs the program with the accepted ones of what it is given. Returns all of `found` as it is then, and
+    rows of what was measured beside what was promised.
+    """
+    changes = [one for one in found if one.status == "accepted" and not by_hand(one)]
+    graphs = [one for one in changes if one.rewrite == GRAPH]
+    plain = [one for one in changes if one.rewrite != GRAPH]
+    slower, rows = list[Improvement](), list[dict[str, Any]]()
+    for one in plain if len(changes) > 1 else ():
+        measured = measure([one])
+        rows += [each.row(f"{one.rewrite}: {one.place or one.what}", one) for each in measured]
+        slower += [one] if _loses(measured) else []
+    left = [one for one in changes if one not in slower]
+    if left:
+        measured = measure(left)
+        rows += [each.row(ALL, _promise(found) if not slower else None) for each in measured]
+        if _loses(measured) or (graphs and plain and _loses_by_graph(rows)):
+            slower += graphs or left
+    return [dataclasses.replace(one, status="rejected", reason=SLOWER) if one in slower else one for one in found], rows
+
+
+def _loses(measured: Sequence[Verified]) -> bool:
+    return any(each.gain.high < 0 for each in measured)
+
+
+def _promise(found: Sequence[Improvement]) -> Improvement | None:
+    """What was promised for all that a patch makes."""
+    return next((one for one in reversed(found) if one.status == "together"), None)
+
+
+def _loses_by_graph(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the program takes longer with a CUDA graph than with the best of the other changes."""
+    walls = [row for row in rows if row["quantity"] == "wall_ns"]
+    with_graph = next(row["after_ns"] for row in walls if row["change"] == ALL)
+    return bool(with_graph > min(row["after_ns"] for row in walls))
+
+
+def by_hand(one: Improvement) -> bool:
+    """Whether no patch makes a change."""
+    return any(change["kind"] == "advice" for change in one.change.get("changes", ()))
 
 
 def timed(job: Job) -> Timed:
@@ -180,6 +236,7 @@ def timed(job: Job) -> Timed:
     command = [sys.executable, "-P", "-m", __spec__.name]
     given = json.dumps(codec.encode(job))
     ended = subprocess.run(command, input=given, capture_output=True, text=True, check=False)  # noqa: S603 (this program)
+    sys.stderr.write("".join(f"{one}\n" for one in ended.stderr.splitlines() if one.startswith("patch: ")))
     if ended.returncode:
         said = (ended.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise ReplayError(f"the program ended with exit code {ended.returncode}: {said}")
