@@ -4,17 +4,20 @@
 
 Writes FOLDER/NAME.jsonl (results), NAME.patch.py and NAME.verified.jsonl: what was promised and measured for each
 change and all of them, and what torch.compile of the model gains. PROGRAM is the file as it was recorded. Several may
-run at once: with IMPROVE_LOCK=FILE one at a time has the GPU to itself while it measures.
+run at once: with IMPROVE_LOCK=FILE one at a time has the GPU to itself while it measures. What FOLDER has already is
+not tried again.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kerneldb.replay.recording.settings import Settings, resolved
@@ -43,7 +46,8 @@ def main(name: str, planned: str, seconds: str, folder: str, program: str = PROG
     begun = time.monotonic()
     results, patch = Path(folder) / f"{name}.jsonl", Path(folder) / f"{name}.patch.py"
     search = [sys.executable, "-P", "-c", SEARCH, planned, str(results), seconds]
-    subprocess.run(search, check=True)  # a process of its own: it gives the memory back
+    if not results.exists():
+        subprocess.run(search, check=True)  # a process of its own: it gives the memory back
     found = improving.read(results)
     for one in found:
         gains = [one.alone, one.busy, one.wall]
@@ -52,7 +56,8 @@ def main(name: str, planned: str, seconds: str, folder: str, program: str = PROG
     print(name, f"tried in {time.monotonic() - begun:.0f} s", flush=True)
     settings = resolved(Settings("", script=(program, name), trace_only=True))
     compiled = dataclasses.replace(settings, script=(program, name, "--compile"))
-    before, whole = [timed(Job(one, STEP)) for one in (settings, compiled)]
+    with ThreadPoolExecutor() as pool:
+        before, whole = pool.map(timed, [Job(one, STEP) for one in (settings, compiled)])
 
     def measure(some: Sequence[Improvement]) -> list[Verified]:
         patch.write_text(patching.text(improving.changes(some), f"{name}: what pays"), encoding="utf-8")
@@ -72,6 +77,8 @@ def timed(job: Job) -> Timed:
     """Run a job; what it says of its patch is shown."""
     begun = time.monotonic()
     found = verifying.timed(job)
+    said = {name: statistics.median(getattr(found, f"{name}_ns")) for name in ("busy", "wall")}
+    print(job.settings.script, json.dumps(said), flush=True)
     print("ran", job.settings.script, job.patch, f"{time.monotonic() - begun:.0f} s", flush=True)
     return found
 

@@ -28,8 +28,8 @@ Function = Callable[..., Sequence[Any]]
 class Checked:
     """The largest error over outputs and distributions, of the original and the rewrite, as a share of the output.
 
-    `ratio` is the largest of rewrite over original, on the distribution `on`. `refused` says why the rewrite is not
-    the same, None where it is.
+    `compared` says whether any result was finite, so that there was something to compare. `ratio` is the largest of
+    rewrite over original, on the distribution `on`. `refused` says why the rewrite is not the same, None where it is.
     """
 
     original: float = 0.0
@@ -37,6 +37,7 @@ class Checked:
     ratio: float = 0.0
     on: str = ""
     refused: str | None = None
+    compared: bool = False
 
 
 def check(found: Region, function: Function, recorded: Sequence[Any], limit: float = LIMIT) -> Checked:
@@ -68,13 +69,14 @@ def _worse(worst: Checked, one: tuple[float, float, float], name: str, limit: fl
         )
     high = ratio if not ratio <= worst.ratio else worst.ratio
     on = name if high != worst.ratio else worst.on
-    return Checked(max(worst.original, original), max(worst.rewritten, rewritten), high, on, refused)
+    return Checked(max(worst.original, original), max(worst.rewritten, rewritten), high, on, refused, compared=True)
 
 
 def _parameters(found: Region) -> set[int]:
-    """Which inputs are matrices and filters that were there before the step."""
+    """Which inputs were there before the step, and stay as they are."""
     flow = found.flow
-    given = (flow.step.storages[flow.storage(slot)].given and len(flow.tensor(slot).dims) > 1 for slot in found.inputs)
+    storages = [flow.storage(slot) for slot in found.inputs]
+    given = (flow.step.storages[one].given and not flow.writers[one] for one in storages)
     return {number for number, one in enumerate(given) if one} if len(found.places) > 1 else set()
 
 

@@ -58,9 +58,16 @@ class Foreach(Rewrite):
                 covered = region(flow, loop.places)
             except CannotTryError:
                 continue
+            made = {storage for place in loop.places for storage in flow.writes(place)}
+            if {storage for place in loop.places for storage in flow.reads(place)} - made - _storages(covered):
+                continue  # tensors of which it is not known where they come from
             make = functools.partial(_lists, covered, loop)
             change = change_of(flow, loop.places, foreach=True)
             yield Proposal(covered, make, change, what=f"{len(loop.turns[0])} tensors, {len(loop.turns)} calls each")
+
+
+def _storages(covered: Region) -> set[int]:
+    return {covered.flow.storage(one) for one in covered.inputs}
 
 
 class FusedAdam(Rewrite):

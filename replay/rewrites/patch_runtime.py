@@ -440,9 +440,9 @@ def attended(scale: float, masked: str, swapped: bool, several: bool, *args: Any
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:  # as a module of its own: a compiler looks its functions up by the module's name
-        spec = importlib.util.spec_from_file_location("kerneldb_patch", __file__)
+        spec = importlib.util.spec_from_file_location("changed_program", __file__)
         own = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]  # there is one for a file
-        sys.modules["kerneldb_patch"] = own
+        sys.modules["changed_program"] = own
         exec(compile(Path(__file__).read_text(encoding="utf-8"), __file__, "exec"), vars(own))  # noqa: S102 (this file)
         own.run(sys.argv[1:])
     else:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kerneldb.errors import UsageError
 
-NAME: Final = "kerneldb_patch"
+NAME: Final = "changed_program"
 MARK: Final = "CHANGES: list[dict[str, Any]] = []\n"
 
 

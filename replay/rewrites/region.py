@@ -76,7 +76,7 @@ def region(flow: Flow, places: Sequence[int]) -> Region:
             if storage not in made and (flow.source(slot, place) is not None or _given(flow, slot)):
                 taken[slot] = None
         for slot in (*node.written, *node.call.outputs):
-            if slot != UNKNOWN:
+            if slot != UNKNOWN and 0 not in flow.tensor(slot).dims:
                 made.add(flow.storage(slot))
                 results.setdefault(flow.storage(slot), slot)
     given = {flow.storage(one) for one in taken}
@@ -224,7 +224,7 @@ class _Builder:
             self._converted(node)
             return
         args, kwargs = self._arguments(node)
-        made = self._graph.call_function(node.overload, tuple(args), kwargs)
+        made = self._general(node, args) or self._graph.call_function(node.overload, tuple(args), kwargs)
         returns = node.overload._schema.returns
         several = len(returns) > 1 or "List" in str([one.type for one in returns])
         mask = node.argument("output_mask")
@@ -234,6 +234,19 @@ class _Builder:
                 continue
             self._forget(self._flow.storage(slot))
             self._fill(slot, self._graph.call_function(operator.getitem, (made, number)) if several else made)
+
+    def _general(self, node: Node, args: list[Any]) -> Any:
+        """Calls of a backend by the operator of the program that it is for: compilers know only that."""
+        if node.op == "cudnn_convolution":
+            image, weight, padding, stride, dilation, groups = args[:6]
+            zeros = [0] * len(padding)
+            return self._call(
+                "convolution.default", image, weight, None, stride, padding, dilation, False, zeros, groups
+            )
+        if node.op == "arange" and node.written:
+            dtype = self._flow.player.dtype(node.call.outputs[0])
+            return self._call("arange.start_step", *args, dtype=dtype, device=self._flow.player.device)
+        return None
 
     def _written(self, node: Node) -> set[int]:
         return {self._flow.storage(one) for one in node.written}

@@ -9,6 +9,7 @@ what adds nothing in this company is dropped.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ from kerneldb.replay.wire.improvements import Improvement, Status, Times
 
 LEAST_GAIN: Final = 0.002
 """Shares of the step below this are not worth a change of a program."""
+LEAST_OF_GRAPH: Final = 0.02
+"""What a CUDA graph must gain at least: a program also copies its inputs and results."""
 ANY_ERROR: Final = float("inf")
 CHECKS: Final = 4
 """Different regions of one candidate that are checked; the others compute the same."""
@@ -225,8 +228,8 @@ class Search:
             one.wall = bench.whole(self._all(together))
         else:
             one.busy, one.wall = bench.compare(bench.base, bench.variant(one.chosen))
-        gain = one.measured
-        if gain is not None and gain.gain.low > 0 and gain.gain.value >= LEAST_GAIN:
+        gain, least = one.measured, LEAST_OF_GRAPH if one.proposals[0].whole else 0
+        if gain is not None and gain.gain.low > least and gain.gain.value >= LEAST_GAIN:
             one.status = "accepted"
         else:
             one.reason = NOT_PAYING
@@ -289,9 +292,9 @@ class Search:
                 alone=times(one.alone),
                 busy=times(one.busy),
                 wall=None if wall_reason else times(one.wall),
-                error=one.checked.rewritten,
-                error_before=one.checked.original,
-                error_ratio=None if one.checked.ratio == ANY_ERROR else one.checked.ratio,
+                error=_finite(one.checked.rewritten) if one.checked.compared else None,
+                error_before=_finite(one.checked.original) if one.checked.compared else None,
+                error_ratio=_finite(one.checked.ratio) if one.checked.compared else None,
                 reason=one.reason,
                 wall_reason=wall_reason,
                 energy_reason=DONE_ALONE,
@@ -328,6 +331,10 @@ class Search:
                 energy_reason=why,
             )
         )
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
 
 
 def _is_part(one: Candidate, other: Candidate) -> bool:

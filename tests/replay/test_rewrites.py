@@ -2,130 +2,33 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kerneldb.replay.options import Options
-from kerneldb.replay.wire.plan import CallSpec, Item, OpCall
-from kerneldb.replay.wire.steps import Step, StepCall, Storage, Tensor
+from kerneldb.replay.wire.steps import Tensor
 
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install torch==2.13.0)")
 from kerneldb.replay import rewrites  # noqa: E402 (torch is needed)
 from kerneldb.replay.errors import ReplayError  # noqa: E402
-from kerneldb.replay.rewrites import patching, views  # noqa: E402
+from kerneldb.replay.rewrites import patching, trial, views  # noqa: E402
 from kerneldb.replay.rewrites.attention import Attention  # noqa: E402
 from kerneldb.replay.rewrites.base import Change, Proposal, Rewrite  # noqa: E402
 from kerneldb.replay.rewrites.check import check  # noqa: E402
+from kerneldb.replay.rewrites.compiled import Compiled  # noqa: E402
 from kerneldb.replay.rewrites.copies import RoundTrips  # noqa: E402
 from kerneldb.replay.rewrites.flow import Flow, Frame, Frames  # noqa: E402
-from kerneldb.replay.rewrites.many import Foreach  # noqa: E402
+from kerneldb.replay.rewrites.layout import ChannelsLast  # noqa: E402
+from kerneldb.replay.rewrites.many import Foreach, FusedAdam  # noqa: E402
 from kerneldb.replay.rewrites.norms import LayerNorm, RmsNorm  # noqa: E402
 from kerneldb.replay.rewrites.products import MergedProducts  # noqa: E402
 from kerneldb.replay.rewrites.region import CannotTryError, graph, region  # noqa: E402
 from kerneldb.replay.rewrites.search import Search  # noqa: E402
 from kerneldb.replay.rewrites.settings import ReducedPrecision  # noqa: E402
 from kerneldb.replay.rewrites.trial import Bench  # noqa: E402
-from kerneldb.replay.worker.steps import StepRun  # noqa: E402
-
-DTYPES = {torch.float32: "float", torch.bfloat16: "c10::BFloat16", torch.bool: "bool", torch.float64: "double"}
-
-
-class Taped(torch.utils._python_dispatch.TorchDispatchMode):
-    """Writes the operators of a program down as a step: what a trace with an Execution Trace holds of them."""
-
-    QUIET = frozenset(
-        {"view", "t", "transpose", "expand", "_unsafe_view", "unsqueeze", "detach", "permute", "empty_like"}
-    )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.storages: dict[int, int] = {}
-        self.made: set[int] = set()
-        self.held: list[Any] = []
-        self.tensors: dict[Tensor, int] = {}
-        self.calls: list[StepCall] = []
-        self.items: dict[str, Item] = {}
-
-    def slot(self, tensor: Any) -> int:
-        self.held.append(tensor)
-        storage = self.storages.setdefault(tensor.untyped_storage().data_ptr(), len(self.storages))
-        known = Tensor(storage, tuple(tensor.shape), tensor.stride(), DTYPES[tensor.dtype], tensor.storage_offset())
-        return self.tensors.setdefault(known, len(self.tensors))
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = function(*args, **(kwargs or {}))
-        op = function._schema.name
-        if op == "aten::empty_like":
-            slot = self.slot(result)
-            self.made.add(list(self.tensors)[slot].storage)
-        if op.split("::")[1] in self.QUIET:
-            return result
-        values = list(args)
-        rest = function._schema.arguments[len(args) :]
-        values += [(kwargs or {}).get(parameter.name, parameter.default_value) for parameter in rest]
-        inputs = [(self.slot(one),) if isinstance(one, torch.Tensor) else () for one in values]
-        spec = CallSpec(OpCall(op, *recorded(values)))
-        name = json.dumps([op, *recorded(values)])
-        self.items[name] = Item(name, "aten", spec)
-        outputs = (self.slot(result),)
-        if outputs not in inputs:
-            self.made.add(next(tensor.storage for tensor, place in self.tensors.items() if place == outputs[0]))
-        self.calls.append(StepCall(name, tuple(inputs), outputs, recorded_ns=(1000,)))
-        return result
-
-    def step(self) -> Step:
-        last = {tensor.storage: 0 for tensor in self.tensors}
-        for place, call in enumerate(self.calls):
-            for slots in call.inputs:
-                last.update({list(self.tensors)[slot].storage: place for slot in slots})
-        sizes = {one: 8 * max(held.untyped_storage().nbytes() for held in self.held) for one in self.storages.values()}
-        storages = tuple(Storage(sizes[one], given=one not in self.made) for one in sizes)
-        freed = [tuple(one for one in self.made if last[one] == place) for place in range(len(self.calls))]
-        calls = [
-            StepCall(call.item, call.inputs, call.outputs, (), some, 0, (1000,))
-            for call, some in zip(self.calls, freed, strict=True)
-        ]
-        return Step("s", "trace", "t1", "execution trace", storages, tuple(self.tensors), tuple(calls))
-
-
-def recorded(values: Sequence[Any]) -> list[str]:
-    """Dims, strides, types and numbers of arguments as the profiler writes them."""
-    tensors = [one if isinstance(one, torch.Tensor) else None for one in values]
-    dims = [[] if one is None else list(one.shape) for one in tensors]
-    strides = [[] if one is None else list(one.stride()) for one in tensors]
-    kinds, texts = [], []
-    for one in values:
-        plain = isinstance(one, torch.Tensor) or one is None
-        number = "" if one is None else "ScalarList" if isinstance(one, list) else "Scalar"
-        kinds.append(DTYPES[one.dtype] if isinstance(one, torch.Tensor) else number)
-        text = "15" if one is torch.bfloat16 else "6" if one is torch.float32 else str(one)
-        texts.append("" if plain else text)
-    return [json.dumps(one) for one in (dims, strides, kinds, texts)]
-
-
-def flow_of(program: Callable[..., Any], *given: Any) -> Flow:
-    tape = Taped()
-    with torch.no_grad(), tape:
-        program(*given)
-    run = StepRun(tape.step(), tape.items, Options(device="cpu", energy=False), lambda _: None)
-    run._rehearse()
-    assert not run._player.filled
-    return Flow(run._player)
-
-
-def inputs_of(flow: Flow, proposal: Proposal) -> list[Any]:
-    assert proposal.region is not None
-    made = torch.Generator().manual_seed(1)
-    tensors = []
-    for slot in proposal.region.inputs:
-        known, dtype = flow.tensor(slot), flow.player.dtype(slot)
-        drawn = torch.empty_strided(known.dims, known.strides, dtype=dtype)
-        tensors.append(drawn.copy_(torch.randn(known.dims, generator=made)))
-    return tensors
+from tests.replay.taped import flow_of, inputs_of  # noqa: E402
 
 
 def x(*dims: int, dtype: Any = torch.float32) -> Any:
@@ -166,6 +69,24 @@ def converted(value: Any) -> Any:
     return torch.add(*low)
 
 
+def adam(*tensors: Any) -> None:
+    aten = torch.ops.aten
+    for parameter, grad, first, second in zip(*[iter(tensors)] * 4, strict=True):
+        aten.mul_.Scalar(parameter, 0.999)
+        aten.lerp_.Scalar(first, grad, 0.1)
+        aten.mul_.Scalar(second, 0.99)
+        aten.addcmul_(second, grad, grad, value=0.01)
+        root = aten.add_.Scalar(aten.div_.Scalar(aten.sqrt(second), 0.5), 1e-8)
+        aten.addcdiv_(parameter, first, root, value=-0.01)
+
+
+def convolved(image: Any, weight: Any, other: Any) -> Any:
+    def conv(one: Any, by: Any) -> Any:
+        return torch.ops.aten.convolution(one, by, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)
+
+    return conv(torch.ops.aten.clamp_min(conv(image, weight), 0), other)
+
+
 CASES = {
     "rms_norm": (RmsNorm(), rms_norm, (x(4, 16), x(16))),
     "layer_norm": (LayerNorm(), layer_norm, (x(4, 16), x(16), x(16))),
@@ -173,6 +94,9 @@ CASES = {
     "merged_products": (MergedProducts(), products, (x(6, 8), x(5, 8), x(5, 8))),
     "foreach": (Foreach(), updates, tuple(x(3, 4) for _ in range(5))),
     "conversions": (RoundTrips(), converted, (x(4, 8),)),
+    "fused_optimizer": (FusedAdam(), adam, tuple(x(3, 4) for _ in range(16))),
+    "channels_last": (ChannelsLast(), convolved, (x(2, 4, 6, 6), x(4, 4, 3, 3), x(4, 4, 3, 3))),
+    "compile": (Compiled(), layer_norm, (x(4, 16), x(16), x(16))),
 }
 
 
@@ -181,7 +105,8 @@ LIMITS = {"layer_norm": 8.0}
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_rewrite_computes_the_same_and_a_broken_one_is_caught(name: str) -> None:
+def test_a_rewrite_computes_the_same_and_a_broken_one_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)  # what a compiler is given is what counts
     rewrite, program, given = CASES[name]
     flow = flow_of(program, *given)
     proposals = list(rewrite.find(flow))
@@ -199,6 +124,39 @@ def test_a_rewrite_computes_the_same_and_a_broken_one_is_caught(name: str) -> No
         return [one * 1.01 for one in function(*tensors)]
 
     assert check(proposal.region, broken, recorded_inputs, limit).refused is not None
+
+
+def test_every_rewrite_of_a_cpu_has_a_case_and_the_others_say_that_they_need_a_gpu() -> None:
+    flow = flow_of(torch.mm, x(2, 2), x(2, 2))
+    for one in rewrites.known():
+        reduced = one.name in {"tf32", "bfloat16"}
+        assert one.name in CASES or reduced or one.lacks(flow) == "needs a GPU", one.name
+
+
+def test_a_mask_made_of_numbers_is_the_causal_flag_and_attention_is_also_tried_inside_of_what_is_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def causal(query: Any, key: Any, value: Any) -> Any:
+        mask = torch.ops.aten.fill_.Scalar(torch.empty(1, 1, 8, 8), float("-inf"))
+        made = attention(torch.ops.aten.mul.Scalar(query, 2.0), key, value, torch.triu(mask, 1))
+        return torch.ops.aten.mul.Scalar(made, 3.0)
+
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    flow = flow_of(causal, x(4, 8, 4), x(4, 8, 4), x(4, 8, 4))
+    (part,) = Attention().find(flow)
+    assert part.change.values["causal"]
+    assert part.region is not None
+    assert part.make is not None
+    whole = Proposal(region(flow, range(len(flow.nodes))), None, Change("advice"))
+    composed = Compiled().containing(whole, [(part.region, part.make())])
+    assert composed.make is not None
+    assert "softmax" not in composed.make().code
+    assert check(whole.region, composed.make(), inputs_of(flow, whole)).refused is None
+
+
+def test_a_given_mask_stays_a_mask() -> None:
+    (part,) = Attention().find(flow_of(attention, x(4, 8, 4), x(4, 8, 4), x(4, 8, 4), x(1, 1, 8, 8)))
+    assert not part.change.values["causal"]
 
 
 def test_less_precision_is_said_in_numbers() -> None:
@@ -272,12 +230,15 @@ class Wrong(Halved):
         yield Proposal(one.region, lambda: lambda *given: [-made for made in one.make()(*given)], one.change)
 
 
-def test_what_pays_in_the_step_is_accepted_and_what_is_wrong_rejected_with_the_number() -> None:
+def test_what_pays_in_the_step_is_accepted_and_what_is_wrong_rejected_with_the_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def repeated(value: Any, weight: Any) -> Any:
         return torch.add(*[torch.mm(value, weight) for _ in range(2)])
 
+    monkeypatch.setattr(trial, "LEAST_SECONDS", 0.002)
     flow, sent = flow_of(repeated, x(192, 192), x(192, 192)), list[Any]()
-    bench = Bench(flow.player, on_cpu=True, seconds=0.2, meter=lambda *_: (None, "no meter"))
+    bench = Bench(flow.player, on_cpu=True, seconds=0.02, meter=lambda *_: (None, "no meter"))
     Search(flow, bench, sent.append, 60.0).run([Halved(), Wrong(), ReducedPrecision()], frozenset())
     by = {one.rewrite: one for one in sent}
     assert by["wrong"].status == "rejected"
