@@ -1,9 +1,10 @@
 """The timeline of a page in headless Chromium: time until it is drawn, frames per second, memory.
 
-    python benchmarks/page.py DATABASE TRACE [--json benchmarks/results/DATE-page.json]
+    python benchmarks/page.py DATABASE TRACE [--most EVENTS] [--json benchmarks/results/DATE-page.json]
 
-The page is the report of a trace, of a million events or more. Drawn on the processor, with a read of a pixel after
-each frame, so that the frame has been painted. Waits of the page are real: no virtual time.
+The page is the report of a trace, of a million events or more; with `--most 5000000` it is that of `kerneldb serve`.
+Drawn on the processor, with a read of a pixel after each frame, so that the frame has been painted. Waits of the page
+are real: no virtual time.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import kerneldb
-from kerneldb.report import gather, html
+from kerneldb.report import events, gather, html
 
 SCRIPT = """<script>window.drawn.then(async () => {
   const view = Object.values(window.views)[0], said = {}, read = () => view.pen.getImageData(0, 0, 1, 1);
@@ -58,9 +59,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("database", type=Path)
     parser.add_argument("trace")
+    parser.add_argument("--most", type=int, default=events.MOST)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    page = html.page(gather.single(kerneldb.open(given.database), [given.trace]))
+    page = html.page(gather.single(kerneldb.open(given.database), [given.trace], most_events=given.most))
     before, end, after = page.rpartition("</body>")
     found = {"machine": platform.platform(), "date": time.strftime("%Y-%m-%d"), "page_mb": len(page) / 1e6}
     found |= _browsed(before + SCRIPT + end + after)

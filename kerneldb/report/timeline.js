@@ -165,7 +165,7 @@ const Timeline = (() => {
       const act = {
         ArrowLeft: () => this.move(-0.2), ArrowRight: () => this.move(0.2), a: () => this.move(-0.2), d: () => this.move(0.2),
         "+": () => this.zoom(0.6), "=": () => this.zoom(0.6), "-": () => this.zoom(1.7), w: () => this.zoom(0.6), s: () => this.zoom(1.7),
-        0: () => this.show(0, this.end), g: () => this.gap(0), G: () => this.gap((this.gap_at ?? -1) + 1), "[": () => this.step(-1), "]": () => this.step(1),
+        0: () => this.show(0, this.end), g: () => this.gap(0), G: () => this.gap((this.gap_at ?? -1) + 1), "[": () => this.step(-1), "]": () => this.step(1), ",": () => this.step(-1), ".": () => this.step(1), c: () => this.follow(),
         f: () => this.follow(), Enter: () => this.fit(), "/": () => this.search.focus(), n: () => this.next(1), N: () => this.next(-1),
         Escape: () => { this.chosen = this.range = null; this.help(); this.draw(); }, "?": () => this.help(),
       }[event.key];

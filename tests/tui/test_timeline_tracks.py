@@ -12,6 +12,7 @@ from kerneldb.api import tracks
 from kerneldb.api.critical import critical_path
 from kerneldb.tui.dialogs import Page
 from kerneldb.tui.model import Choice
+from kerneldb.tui.screens import timeline_tracks
 from kerneldb.tui.screens.timeline import TimelinePane
 from kerneldb.tui.widgets.gantt import Gantt, _named
 from tests.conftest import made_once
@@ -221,6 +222,9 @@ def test_the_wheel_zooms_and_dragging_pans(stacks: Path) -> None:
 
 
 def test_narrow_idle_times_show_a_letter_so_that_no_colour_is_needed() -> None:
-    assert _named("launch", 1, initials=True) == "l"
-    assert _named("sync", 3, initials=True) == "s──"
-    assert _named("forward", 3, initials=False) == "───"
+    assert _named("launching", 1, "l") == "l"
+    assert _named("launch latency", 3, "q") == "q──"
+    assert _named("forward", 3, "") == "───"
+    causes = [*timeline_tracks.IDLE_HUES, *timeline_tracks.LETTERS]
+    letters = {timeline_tracks.LETTERS.get(cause, cause[:1]) for cause in causes}
+    assert len(letters) == len(set(causes)), "each cause has one of its own"

@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 
 SPAN_HUES: Final[tuple[Hue, ...]] = ("cyan", "magenta", "yellow", "green", "orange", "blue")
 IDLE_HUES: Final[dict[str, Hue]] = {
-    "launch": "red", "sync": "orange", "allocation": "yellow", "copy": "cyan", "queued": "grey"
+    "launching": "red", "synchronisation": "orange", "allocation": "yellow", "blocking copy": "cyan",
+    "data loading": "magenta", "launch latency": "grey", "between launches": "grey", "dependency": "blue",
 }  # fmt: skip
+LETTERS: Final = {"blocking copy": "c", "loading code": "m", "launch latency": "q", "dependency": "w"}
+"""Of causes of idle time that begin like another one."""
 DEEPEST: Final = 12
 MOST_THREADS: Final = 8
 """Threads of a trace that are shown: those with the most of their time in events."""
@@ -129,7 +132,8 @@ class Tracks:
         known = IDLE_HUES if track.kind == "idle" else {}
         hues = {name: known.get(name) or SPAN_HUES[zlib.crc32(name.encode()) % len(SPAN_HUES)] for name in names}
         label = LABELS.get(track.kind, track.kind) if not depth else ""
-        return Row("spans", f" {label}", cells=shown, hues=hues, initials=track.kind == "idle"), stop
+        letters = {name: LETTERS.get(name, name[:1]) for name in names} if track.kind == "idle" else {}
+        return Row("spans", f" {label}", cells=shown, hues=hues, letters=letters), stop
 
     def at(self, track: Track, span: tuple[int, int], time_ns: int) -> Event | None:
         """The event of a track at a time: the innermost, else the longest of those in the `span` of its column."""

@@ -69,7 +69,7 @@ class Name:
 class Row:
     """A header, the phases of a trace, a lane, spans or a counter. `note` is written at the right of the gutter.
 
-    `hues` are those of spans by what they are called; with `initials` one that is too narrow for that shows a letter.
+    `hues` are those of spans by what they are called; one that is too narrow for that shows its letter in `letters`.
     """
 
     kind: Kind
@@ -78,7 +78,7 @@ class Row:
     cells: Mapping[int, Cell] = dataclasses.field(default_factory=dict)
     names: Sequence[Name] = ()
     hues: Mapping[str, Hue] = dataclasses.field(default_factory=dict)
-    initials: bool = False
+    letters: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -337,7 +337,7 @@ class Gantt(Widget, can_focus=True):
                 text = "".join(_short(row.cells.get(column)) for column in columns)
                 style = DIM
             else:
-                text = _named(safe(found[0]), len(columns), initials=row.initials)
+                text = _named(safe(found[0]), len(columns), row.letters.get(found[0], ""))
                 style = self._style(row.hues.get(found[0], "grey"))
             segments += [
                 Segment(character, style + self._over(column, here=here))
@@ -407,13 +407,13 @@ def _short(cell: Cell | None) -> str:
     return " " if cell is None else _block(cell.share, 0, 1, least=1)
 
 
-def _named(name: str, width: int, *, initials: bool) -> str:
-    """A span of a width with as much of its name as has room."""
+def _named(name: str, width: int, letter: str) -> str:
+    """A span of a width with as much of its name as has room, else its letter, if there is one."""
     if len(name) <= width - 2:
         return f"{name} ".ljust(width, "─")
     if width > LEAST_CELLS:
         return fit(name, width)
-    return (name[:1] if initials else "").ljust(width, "─")
+    return letter.ljust(width, "─")
 
 
 def gutter(width: int) -> int:
