@@ -62,7 +62,9 @@ SELECT
     1 + i % 132 AS grid_x, 1 AS grid_y, 1 AS grid_z, 128 AS block_x, 1 AS block_y, 1 AS block_z,
     md5('c' || i)[:16] AS call_id, 'aten::op_' || (i % 300) AS op,
     '[[' || (i % 64) || ', 4096], [' || i || ', 4096]]' AS input_dims, '[[4096, 1], [4096, 1]]' AS input_strides,
-    '["c10::BFloat16", "c10::BFloat16"]' AS input_dtypes, 'call' AS level, 1 + i % 132 AS total_blocks,
+    '["c10::BFloat16", "c10::BFloat16"]' AS input_dtypes, 'call' AS level,
+    (SELECT category FROM kernel_names WHERE name_id = md5('n' || (i % 900))[:16]) AS category, 'bf16' AS dtype,
+    1 + i % 132 AS total_blocks,
     128 AS threads_per_block, md5('k' || (i % 900) || '.' || (i % 132))[:16] AS launch_key,
     CASE WHEN i % 3 > 0 THEN i * 1e6 END AS flops, CASE WHEN i % 3 > 0 THEN i * 1e3 END AS moved_bytes,
     2 AS deriver_version

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import kerneldb
+from benchmarks import agents
 from kerneldb.agents import RUNS
 from kerneldb.agents.answers import CHARACTERS, MOST_ROWS, TEXT
 from kerneldb.agents.server import TOOLS
@@ -24,46 +25,39 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-KEYS = {"category": "category", "op": "op", "phase": "phase", "library": "library", "kernel": "short_name"}
-
-
-@pytest.fixture(scope="session")
-def launches(asked: Path) -> list[dict[str, Any]]:
-    columns = "trace, category, op, phase, library, short_name, duration_ns, kind"
-    return kerneldb.open(asked).sql(f"SELECT {columns} FROM kernels").rows()
-
-
-def questions(launches: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any], int, int]]:
-    """Tool, arguments, and the number of launches and the ns that the first row has to have."""
-    found = []
-    for by, column in KEYS.items():
-        for trace in (None, "train", "decoder-h200"):
-            own = [row for row in launches if trace in (None, row["trace"])]
-            for value in dict.fromkeys(row[column] for row in own if row[column] is not None):
-                rows = [row["duration_ns"] for row in own if row[column] == value]
-                where = "{} = '{}'".format(column, value.replace("'", "''"))
-                arguments = {"by": by, "where": where, "traces": None if trace is None else [trace]}
-                found.append(("top", arguments, len(rows), sum(rows)))
-    return found
+    from benchmarks.agents import Question
 
 
 def repeated(answer: dict[str, Any], **page: Any) -> tuple[str, dict[str, Any]]:
     return "query", {"sql": answer["query"], "where": answer.get("where"), "traces": answer.get("traces"), **page}
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(40, marks=pytest.mark.thorough)])
+@pytest.fixture(scope="module")
+def known(asked: Path) -> list[Question]:
+    """Questions of every tool, whose answers are known from the tables of launches and signatures."""
+    return agents.questions(asked)
+
+
+@pytest.mark.parametrize("count", [16, pytest.param(100, marks=pytest.mark.thorough)])
 def test_questions_have_the_known_answers_and_their_queries_give_these_again(
-    asked: Path, ask: Callable[..., Any], launches: list[dict[str, Any]], count: int
+    asked: Path, ask: Callable[..., Any], known: list[Question], count: int
 ) -> None:
-    every = questions(launches)
-    every = every[:: len(every) // count][:count]
-    assert len(every) == count
-    answers = ask(asked, [(tool, arguments) for tool, arguments, _, _ in every])
-    for answer, (_, arguments, n, total) in zip(answers, every, strict=True):
-        first = dict(zip(answer["columns"], answer["rows"][0], strict=True))
-        assert (first["n"], first["total_ns"]) == (n, total), arguments
-    again = ask(asked, [repeated(answer) for answer in answers])
-    assert [one["rows"] for one in again] == [one["rows"] for one in answers]
+    every = known[:count]
+    assert {one.tool for one in every} >= {"top", "query", "show", "traces", "why", "diff"}
+    answers = ask(asked, [(one.tool, one.arguments) for one in every])
+    for question, answer in zip(every, answers, strict=True):
+        assert question.is_right(answer), question
+    carried = [
+        (arguments | {"offset": question.arguments.get("offset", 0) if "parts" not in answer else 0}, rows)
+        for question, answer in zip(every, answers, strict=True)
+        for arguments, rows in agents.repeats(answer)
+    ]
+    again = ask(asked, [("query", arguments) for arguments, _ in carried])
+    assert [one["rows"] for one in again] == [rows for _, rows in carried]
+    advised = [pair for answer in answers for pair in agents.advised(answer)]
+    again = ask(asked, [("query", arguments) for arguments, _ in advised])
+    assert [dict(zip(one["columns"], one["rows"][0], strict=True)) for one in again] == [row for _, row in advised]
+    assert advised
 
 
 OTHERS: list[tuple[str, dict[str, Any]]] = [
@@ -94,8 +88,6 @@ def test_what_each_tool_answers_comes_from_the_query_beside_it(asked: Path, ask:
     (advice, *_) = told["advice"]
     assert advice["at_stake_ns"] > 0
     assert advice["evidence"].startswith("Certain")
-    figures = kerneldb.open(asked).sql(advice["query"]).rows()
-    assert advice["figures"].items() <= {**figures[0], **advice["figures"]}.items()
 
 
 def test_pages_follow_each_other(asked: Path, ask: Callable[..., Any]) -> None:

@@ -90,6 +90,17 @@ def test_noise_of_400_nights_is_no_change_and_two_percent_of_one_kernel_are(seed
     assert int(found.first_commit[:8], 16) <= at < int(found.last_commit[:8], 16)
 
 
+@pytest.mark.parametrize("subject", ["operator", "module", "budget", "energy", "measured", "total"])
+def test_every_kind_of_line_is_searched(subject: str) -> None:
+    nights = Nightly(RUNS, seed=11)
+    nights.values[subject, "its name"] = nights.values["kernel", NAMES[0]].copy()
+    nights.values[subject, "its name"][CHANGED:] *= 1.02
+    (found,) = of(nights)
+    assert (found.subject, found.name, found.cause) == (subject, "its name", "code")
+    assert int(found.first_commit[:8], 16) <= CHANGED < int(found.last_commit[:8], 16)
+    assert (found.impact_ns is None) == (subject in {"energy", "measured"})
+
+
 @pytest.mark.thorough
 def test_one_false_alarm_in_a_thousand_series_and_95_percent_found() -> None:
     alarms, found = 0, 0
