@@ -477,6 +477,14 @@ RULES: Final = (
         CERTAIN + "by the types of the operators' inputs and outputs.",
     ),
     Rule(
+        "improved",
+        1,
+        "Tried in a recorded step, {what} saves {saved_pct:.1f} % of its GPU time.",
+        ("query", "FROM improvements WHERE status = 'accepted' ORDER BY busy_gain DESC"),
+        "Change the program so: kerneldb improve --patch FILE --verify PROGRAM.",
+        evidence=CERTAIN + "measured there, {low_pct:.1f} to {high_pct:.1f} %. Other advice is not tried.",
+    ),
+    Rule(
         "attention-unfused",
         3,
         "Softmax runs in separate kernels ({n:,} launches, {total_ns}, {share_pct:.0f} %{where}): if that is "

@@ -220,7 +220,10 @@ def prove(
         rows += [each.row(ALL, _promise(found) if not slower else None) for each in measured]
         if _loses(measured) or (graphs and plain and _loses_by_graph(rows)):
             slower += graphs or left
-    return [dataclasses.replace(one, status="rejected", reason=SLOWER) if one in slower else one for one in found], rows
+    taken_back = [*slower, *(one for one in found if slower and one.status == "together")]
+    return [
+        dataclasses.replace(one, status="rejected", reason=SLOWER) if one in taken_back else one for one in found
+    ], rows
 
 
 def _loses(measured: Sequence[Verified]) -> bool:

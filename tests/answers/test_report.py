@@ -114,6 +114,28 @@ def test_advice_speaks_of_the_program_and_the_gpu() -> None:
     assert "HIP graphs" in host.advice("amd", is_torch=False)
 
 
+def test_what_was_tried_in_a_step_and_pays_is_advice(example: Path, tmp_path: Path) -> None:
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(example)
+    (trace,) = database.sql("SELECT trace_id, name FROM traces").rows()
+    (spent,) = database.sql("SELECT sum(duration_ns) AS ns FROM kernels").rows()
+    gains = {"busy_gain": 0.25, "busy_gain_low": 0.24, "busy_gain_high": 0.26}
+    row = {
+        "run_id": "r",
+        "trace_id": trace["trace_id"],
+        "number": 2,
+        "rewrite": "all accepted",
+        "what": "compile",
+        **gains,
+    }
+    for status, said in (("together", 1), ("rejected", 0)):
+        database.warehouse.store_improvements([trace["trace_id"]], [{**row, "status": status}])
+        found = [one for one in why.verdicts(database, [trace["name"]])[0].advice if one.rule == "improved"]
+        assert len(found) == said
+        assert all(one.at_stake_ns == pytest.approx(spent["ns"] / 4) for one in found)
+        assert all("compile saves 25.0 % of its GPU time" in one.sentence for one in found)
+
+
 def test_advice_fits_the_trace(shared_data: Path, tmp_path: Path) -> None:
     database = kerneldb.open(tmp_path / "k.duckdb")
     database.ingest(shared_data / "nsys" / "nsightful_power_iteration.sqlite")

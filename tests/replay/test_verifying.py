@@ -34,6 +34,7 @@ def test_a_change_that_makes_the_program_slower_is_taken_back_and_all_the_others
     found = [improvement("rms_norm", "rms_norm"), improvement("foreach", "optimizer"), improvement("", "", "together")]
     kept, rows = prove(found, measuring({"rms_norm": 0.1, "foreach": -0.3}))  # type: ignore[arg-type]
     assert [(one.status, one.reason) for one in kept[:2]] == [("accepted", None), ("rejected", SLOWER)]
+    assert kept[2].status == "rejected"  # nobody may read it as the gain of what is left
     assert [(row["change"].split(":")[0], round(row["measured_pct"])) for row in rows[::2]] == [
         ("rms_norm", 10), ("foreach", -30), ("all accepted", 10),
     ]  # fmt: skip
