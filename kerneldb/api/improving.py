@@ -69,7 +69,7 @@ def try_rewrites(planned: Plan, asked: Asked, folder: Path | None = None) -> lis
     with tempfile.TemporaryDirectory() as made:
         place = folder or Path(made)
         plan.write(planned, place / "plan.jsonl")
-        options = ["--device", asked.device, "--seconds", str(asked.seconds)]
+        options = ["--device", asked.device, "--seconds", str(asked.seconds), "--share", str(asked.share)]
         for name, values in (("--allow", asked.allow), ("--import", asked.modules)):
             options += [text for value in values for text in (name, value)]
         results = place / "results.jsonl"

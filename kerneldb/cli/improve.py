@@ -32,6 +32,7 @@ TOGETHER: Final = "together"
 @click.option("--iteration", metavar="NAME", help="This one, by label or number; of a script a range that it marks.")
 @click.option("--device", default="cuda:0", show_default=True, metavar="DEVICE", help="cuda:N or cpu.")
 @click.option("--seconds", type=click.FloatRange(min=1), default=300.0, show_default=True, help="For all of it.")
+@click.option("--until-time", metavar="SHARE", help="Change calls that make up this share of the time, as in 90%.")
 @click.option("--allow", multiple=True, type=click.Choice(ALLOWED), help="Also what computes less exactly.")
 @click.option("--import", "modules", multiple=True, metavar="MODULE", help="Module that registers rewrites.")
 @click.option("--dry-run", is_flag=True, help="List the rewrites and the step; try nothing.")
@@ -60,14 +61,14 @@ def improve(*, traces: tuple[str, ...], output: Output, **given: Any) -> None:
 
     \b
       kerneldb record llama-7b --stack --output llama
-      kerneldb improve llama-prefill --patch faster.py
+      kerneldb improve llama-prefill --until-time 90% --patch faster.py
       kerneldb improve llama-prefill --patch faster.py --verify llama-7b
       kerneldb improve train-script --iteration "step 3" --patch faster.py --verify "train.py --steps 20"
       python faster.py train.py
       kerneldb query "FROM improvements WHERE status = 'accepted' ORDER BY busy_gain DESC"
     """
     from kerneldb.api import improving
-    from kerneldb.api.planning import Request
+    from kerneldb.api.planning import Request, share_of
     from kerneldb.replay.worker.improving import Asked
 
     if given["verify"] and given["patch"] is None:
@@ -78,7 +79,8 @@ def improve(*, traces: tuple[str, ...], output: Output, **given: Any) -> None:
     if given["dry_run"]:
         _list(planned, output)
         return
-    asked = Asked(given["device"], given["seconds"], given["allow"], given["modules"])
+    share = share_of(given["until_time"]) if given["until_time"] else 1.0
+    asked = Asked(given["device"], given["seconds"], given["allow"], given["modules"], share=share)
     found = improving.try_rewrites(planned, asked)
     improving.store(database.warehouse, planned, asked.device, found)
     names = [step.trace for step in planned.steps]

@@ -35,6 +35,7 @@ CHECKS: Final = 4
 PARTS: Final = 0.5
 """Parts of what is accepted are only tried while this share of the time is left."""
 NOT_PAYING: Final = "the step gains nothing"
+FASTER: Final = "its calls are not among those that take most of the time (--until-time)"
 LAUNCHES: Final = "it removes no launches, and the host may be what holds the step back"
 DONE_ALONE: Final = "measured for the accepted ones together"
 
@@ -107,11 +108,27 @@ def _apart(proposals: Sequence[Proposal]) -> list[Proposal]:
     return kept
 
 
+def slowest(flow: Flow, share: float) -> Iterator[int]:
+    """The calls of the step that take the longest by kind, up to a share of its recorded time (0 to 1)."""
+    kinds: dict[str, list[int]] = {}
+    for node in flow.nodes:
+        kinds.setdefault(node.call.item, []).append(node.place)
+    times = {kind: sum(sum(flow.nodes[one].call.recorded_ns) for one in places) for kind, places in kinds.items()}
+    left = share * sum(times.values())
+    for kind in sorted(kinds, key=lambda one: -times[one]):
+        if left > 0 or share >= 1:
+            yield from kinds[kind]
+        left -= times[kind]
+
+
 class Search:
     """The loop over the candidates of one step. `send` gets each result as it comes."""
 
-    def __init__(self, flow: Flow, bench: Bench, send: Callable[[Improvement], object], seconds: float) -> None:
+    def __init__(
+        self, flow: Flow, bench: Bench, send: Callable[[Improvement], object], seconds: float, share: float = 1.0
+    ) -> None:
         self._flow = flow
+        self._slowest = set(slowest(flow, share))
         self._bench = bench
         self._send = send
         self._seconds = seconds
@@ -125,7 +142,10 @@ class Search:
         found = list(candidates(self._flow, wanted, self._absent))
         self._until = time.monotonic() + self._seconds
         for one in found:
-            if not one.proposals[0].whole:
+            if one.places and not one.places & self._slowest:
+                one.status, one.reason = "not tried", FASTER
+                self.tried.append(one)
+            elif not one.proposals[0].whole:
                 self._try_with_parts(one)
         together = self._together()
         for one in [one for one in found if one.proposals[0].whole]:

@@ -33,13 +33,17 @@ TRIAL_SECONDS: Final = {True: 1.0, False: 0.6}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asked:
-    """What is to be tried: on which device, for how long [s], what else is allowed (`precision`), and energy."""
+    """What is to be tried: on which device, for how long [s], what else is allowed (`precision`), with energy or not.
+
+    `share` is that of the recorded time which the calls that are changed make up, slowest first (0 to 1).
+    """
 
     device: str = "cuda:0"
     seconds: float = 300.0
     allow: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     energy: bool = True
+    share: float = 1.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,9 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--allow", action="append", default=[])
+    parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--import", dest="modules", action="append", default=[])
     given = parser.parse_args(arguments)
-    asked = Asked(given.device, given.seconds, tuple(given.allow), tuple(given.modules))
+    asked = Asked(given.device, given.seconds, tuple(given.allow), tuple(given.modules), share=given.share)
     try:
         processes.import_all(asked.modules)
         facts.require(asked.device)
@@ -85,9 +90,8 @@ def _improve(step: Step, planned: Plan, asked: Asked, send: Callable[[Improvemen
 
     trial_s = min(TRIAL_SECONDS[options.on_cpu], asked.seconds / 40)
     flow = Flow(player, frames_of(planned.sources.get(FRAMES + step.id)))
-    Search(flow, Bench(player, options.on_cpu, trial_s, meter), send, asked.seconds).run(
-        rewrites.known(), frozenset(asked.allow)
-    )
+    bench = Bench(player, options.on_cpu, trial_s, meter)
+    Search(flow, bench, send, asked.seconds, asked.share).run(rewrites.known(), frozenset(asked.allow))
 
 
 def frames_of(given: Any) -> Frames:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from kerneldb.replay.rewrites.many import Foreach, FusedAdam  # noqa: E402
 from kerneldb.replay.rewrites.norms import LayerNorm, RmsNorm  # noqa: E402
 from kerneldb.replay.rewrites.products import MergedProducts  # noqa: E402
 from kerneldb.replay.rewrites.region import CannotTryError, graph, region  # noqa: E402
-from kerneldb.replay.rewrites.search import Search  # noqa: E402
+from kerneldb.replay.rewrites.search import FASTER, Search, slowest  # noqa: E402
 from kerneldb.replay.rewrites.settings import ReducedPrecision  # noqa: E402
 from kerneldb.replay.rewrites.trial import Bench  # noqa: E402
 from tests.replay.taped import flow_of, inputs_of  # noqa: E402
@@ -248,6 +249,17 @@ def test_what_pays_in_the_step_is_accepted_and_what_is_wrong_rejected_with_the_n
         assert by["halved"].busy.low > 0
         assert by["all accepted"].what == "halved"
     assert "bfloat16" not in by
+
+
+def test_calls_that_take_little_of_the_time_are_left_alone_and_said_so() -> None:
+    flow, sent = flow_of(lambda one, by: torch.add(torch.mm(one, by), by), x(4, 4), x(4, 4)), list[Any]()
+    assert set(slowest(flow, 1.0)) == {0, 1}
+    for node, time in zip(flow.nodes, (10, 90), strict=True):
+        node.call = dataclasses.replace(node.call, recorded_ns=(time,))
+    assert set(slowest(flow, 0.9)) == {1}
+    bench = Bench(flow.player, on_cpu=True, seconds=0.02, meter=lambda *_: (None, "no meter"))
+    Search(flow, bench, sent.append, 60.0, share=0.9).run([ReducedPrecision()], frozenset({"precision"}))
+    assert [(one.status, one.reason) for one in sent] == [("not tried", FASTER)]
 
 
 def test_a_patch_needs_no_kerneldb_and_changes_functions_by_name(
