@@ -32,6 +32,9 @@ ROOM: Final = 2 << 20
 """Bytes that any of the commands makes a file grow by."""
 FULL: Final = ("space", "File too large", "read-only", "Read-only", "denied")
 """What a message about a disk says."""
+WHOLE: Final = (0, 1)
+Share = tuple[int, int]
+"""Which of so many parts."""
 KEPT_BY_LAKES: Final = (LAKE, f"{LAKE}.commit", "data", "data/")
 """A lake may hold files that no snapshot knows, until `compact` removes them a day later."""
 NO_COMPILER: Final = "There is no C compiler (cc) to build what counts calls: commands are killed by time only.\n"
@@ -186,11 +189,11 @@ def _differing(one: Contents, other: Contents) -> dict[str, tuple[int, int]]:
     }
 
 
-def trials(scene: Scene, names: Sequence[str], each: int) -> Iterator[tuple[str, str | None]]:
-    """Interrupted commands, `each` kills of each: what was done, and what is wrong."""
+def trials(scene: Scene, names: Sequence[str], each: int, share: Share = WHOLE) -> Iterator[tuple[str, str | None]]:
+    """Interrupted commands, `each` kills of each, or a share of them: what was done, and what is wrong."""
     for name in names:
         trial = Trial.of(scene, name)
-        yield from at_calls(trial, each) if trial.calls else in_time(trial, each)
+        yield from at_calls(trial, each, share) if trial.calls else in_time(trial, each)
         yield f"{name}: read-only folder", trial.read_only()
 
 
@@ -199,13 +202,14 @@ def spread(count: int, most: int) -> list[int]:
     return sorted({1 + (2 * number + 1) * most // (2 * count) for number in range(min(count, most))})
 
 
-def at_calls(trial: Trial, each: int) -> Iterator[tuple[str, str | None]]:
+def at_calls(trial: Trial, each: int, share: Share) -> Iterator[tuple[str, str | None]]:
     """Kills before and in the middle of calls, half of them each; full and read-only disks from a call on."""
+    first, step = share
     for way, when in ((calls.ENDS, "before"), (calls.ENDS_HALFWAY, "in")):
-        for number in spread(each // 2, trial.calls):
+        for number in spread(each // 2, trial.calls)[first::step]:
             yield f"{trial.name}: killed {when} call {number} of {trial.calls}", trial.killed(number, way)
     for error in (errno.ENOSPC, errno.EROFS):
-        for number in spread(each // 4, trial.calls):
+        for number in spread(each // 4, trial.calls)[first::step]:
             said = f"{trial.name}: {errno.errorcode[error]} from call {number} of {trial.calls} on"
             yield said, trial.failed(number, error)
 
@@ -235,7 +239,7 @@ def _has_lakes() -> bool:
     return True
 
 
-def run(names: Sequence[str], each: int) -> int:
+def run(names: Sequence[str], each: int, share: Share = WHOLE) -> int:
     """Interrupt the named commands, and print what is wrong."""
     scenes.preload()
     began, wrong, done = time.monotonic(), 0, 0
@@ -244,7 +248,7 @@ def run(names: Sequence[str], each: int) -> int:
     ):
         sys.stdout.write(NO_LAKE)
         names = [name for name in names if not COMMANDS[name].lake]
-    for what, problem in trials(Scene(Path(tempfile.gettempdir())), names, each):
+    for what, problem in trials(Scene(Path(tempfile.gettempdir())), names, each, share):
         done += 1
         if problem is not None:
             wrong += 1
@@ -259,10 +263,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.killing", description=__doc__)
     parser.add_argument("--each", type=int, default=10, help="so many kills of each command; 0: at every call")
     parser.add_argument("--command", action="append", choices=[*COMMANDS], help="only this one; may be repeated")
+    parser.add_argument("--shard", default="1/1", metavar="I/N", help="only the I-th of N parts of the kills")
     parser.add_argument("--inner", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.inner:
-        return run(given.command or [*COMMANDS], given.each or 1 << 20)
+        part, parts = map(int, given.shard.split("/"))
+        return run(given.command or [*COMMANDS], given.each or 1 << 20, (part - 1, parts))
     with tempfile.TemporaryDirectory(prefix="kill-") as folder:
         (Path(folder) / "tmp").mkdir()
         library = calls.built(Path(folder))
