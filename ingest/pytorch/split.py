@@ -24,6 +24,8 @@ EVENTS_KEY: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 ARRAY_START: Final = re.compile(rb"\s*\[")
 EVENT_KEYS: Final = rb'"(?:ph|name|cat|pid|tid|ts|args|dur)"\s*:'
 KEY_BEHIND: Final = re.compile(rb"\s*" + EVENT_KEYS)
+NESTED: Final = re.compile(rb"\s*\[.*?\]\s*,\s*(?=\{)", re.DOTALL)
+"""A list where the first event should be: what separates its members separates no events."""
 FIRST_GAP: Final = re.compile(rb"(\n[ \t]*)?\}(\s*,\s*)\{(?=\s*" + EVENT_KEYS + rb")")
 
 
@@ -40,7 +42,8 @@ class Boundary:
     @classmethod
     def learn(cls, text: bytes) -> Boundary | None:
         """The boundary of this writer, from the first gap between two events, or None where there is no gap."""
-        match = FIRST_GAP.search(text)
+        nested = NESTED.match(text)
+        match = FIRST_GAP.search(text, nested.end() if nested else 0)
         if match is None:
             return None
         before, gap = match.group(1) or b"", match.group(2)

@@ -48,7 +48,11 @@ CALL_BUFFERS: Final = ("hip_api", "hsa_api", "rccl_api", "rocdecode_api", "rocjp
 PROCESS_RANGE: Final = ("roctxProcessRange", "roctxRangeStart")
 PC_SAMPLES: Final = "samples of the program counter (not supported)"
 Record = TypeVar("Record")
-SYMBOL_NUMBERS: Final = ("registers_reported", "agprs_reported", "sgprs_reported")
+SYMBOLS: Final = {
+    **{"name": pl.String, "symbol_id": pl.Int64, "code_object_id": pl.Int64, "process": pl.String, "symbol": pl.String},
+    **dict.fromkeys(("launches", "static_shared_bytes", "scratch_bytes", "kernarg_bytes"), pl.Int64),
+    **dict.fromkeys(("registers_reported", "agprs_reported", "sgprs_reported"), pl.Int64),
+}
 
 
 class Activities:
@@ -419,7 +423,7 @@ def _symbols(processes: Sequence[Activities], output: Output) -> pl.DataFrame:
         rows += it.symbol_rows(launched)
     if not rows:
         return pl.DataFrame(schema={"name": pl.String})
-    frame = pl.DataFrame(rows, schema_overrides=dict.fromkeys(SYMBOL_NUMBERS, pl.Int64), infer_schema_length=None)
+    frame = frame_of(rows, SYMBOLS, output.report)
     ids = pl.Series("name_id", [name_id(name) for name in frame["name"]], dtype=pl.String)
     output.write("kernel_symbols", frame.drop("name").with_columns(ids))
     return frame.select("name")

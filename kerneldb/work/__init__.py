@@ -46,7 +46,10 @@ def problem(call: OpCall, name: NameFacts, launch: LaunchShape) -> Problem:
         return memory.transfer(name, launch)
     parsed = parse_call(call)
     function = None if parsed is None else registry.MODELS.get(parsed.op)
-    found = None if parsed is None or function is None else function(parsed, name)
+    try:
+        found = None if parsed is None or function is None else function(parsed, name)
+    except OverflowError:  # sizes that not even a float holds
+        return UNKNOWN
     if parsed is not None and parsed.op.startswith(elementwise.INDUCTOR_PREFIXES):
         found = elementwise.inductor(parsed, name)
     found = found or bound(name, launch)

@@ -221,6 +221,14 @@ def test_something_else_among_the_events(convert: Convert) -> None:
     assert (found.launches.height, found.table("ops").height, found.total("lost")) == (7, 7, 3)
 
 
+def test_a_list_of_events_in_place_of_the_first(convert: Convert) -> None:
+    """What separates its members separates no events, and its end is not that of the events."""
+    document = json.loads(indented(seven()))
+    document["traceEvents"][0] = document["traceEvents"][:2]
+    found = convert(json.dumps(document, indent=1))
+    assert (found.total("lost"), found.accounted) == (1, len(document["traceEvents"]))
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_defects_in_every_layout(convert: Convert, monkeypatch: pytest.MonkeyPatch, layout: str) -> None:
     monkeypatch.setattr("kerneldb.ingest.source.BLOCK_BYTES", 700)

@@ -151,6 +151,17 @@ def test_json_with_a_section_of_the_future(tmp_path: Path) -> None:
     assert found.report("skipped")["section buffer_records.thread_trace: new to this version of kerneldb"] == 2
 
 
+def test_json_with_a_size_beyond_64_bits(tmp_path: Path) -> None:
+    path = of_json(tmp_path)
+    document = json.loads(path.read_text())
+    for symbol in document["rocprofiler-sdk-tool"][0]["kernel_symbols"]:
+        symbol["kernarg_segment_size"] = 1 << 63
+    path.write_text(json.dumps(document))
+    found = converted(path)
+    assert set(found.table("kernel_symbols")["kernarg_bytes"]) == {None}
+    assert found.report("unread")["value of kernarg_bytes that its column does not hold: left empty"] > 0
+
+
 @pytest.mark.parametrize("section", ["kernel_symbols", "agents", "callback_records", "metadata", "strings"])
 def test_json_with_a_section_that_is_null(tmp_path: Path, section: str) -> None:
     found = converted(of_json(tmp_path, **{section: None}))

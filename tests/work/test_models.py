@@ -394,6 +394,11 @@ def test_inductor_size(make_name: Callable[..., Any]) -> None:
     assert problem(dynamic, make_name("FUSED", "triton_poi"), KERNEL).numel is None
 
 
+def test_sizes_that_no_float_holds_are_unknown(make_name: Callable[..., Any]) -> None:
+    absurd = call("aten::mm", dense(HALF, 10**310, 8), dense(HALF, 8, 2))
+    assert problem(absurd, make_name("GEMM"), KERNEL) == Problem()
+
+
 def test_supported_operators_have_a_namespace() -> None:
     assert {"aten::mm", "aten::_flash_attention_forward", "aten::cudnn_convolution", "aten::cat"} <= supported_ops()
     assert all("::" in op for op in supported_ops())
