@@ -266,7 +266,7 @@ class TimelinePane(LanesPane):
 
     async def _find_path(self) -> None:
         if self.board.everything.launches > MOST_ON_PATH:
-            self.shell.notify(f"Over {MOST_ON_PATH:,} launches: restrict the traces first.", severity="warning")
+            self.shell.notify(f"Over {MOST_ON_PATH:,} launches: restrict the traces first.", markup=False)
             return
         with self.shell.busy_while():
             steps = await self.store.read(path_of, [one.trace for one in self.axis.traces])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from textual.content import Content
 
 from kerneldb.api.tracks import HOST, Line, Track
-from kerneldb.tui.numbers import amount, duration, figure, safe, several
+from kerneldb.tui.numbers import amount, cut, duration, figure, safe, several
 from kerneldb.tui.widgets.gantt import Cell, Row, clock
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ LETTERS: Final = {"blocking copy": "c", "loading code": "m", "launch latency": "
 DEEPEST: Final = 12
 MOST_THREADS: Final = 8
 """Threads of a trace that are shown: those with the most of their time in events."""
+LONGEST: Final = 34
+"""Characters of a name in the table of a range, which has the width of a window."""
 SHORTEST: Final = 0.75
 """Events of less than this part of a column are summed."""
 LABELS: Final = {"annotations": "annotated", "API calls": "API calls", "critical path": "critical"}
@@ -225,7 +227,6 @@ def table(rows: Sequence[Mapping[str, Any]], idle: Iterable[Event], first_ns: in
     listed += [(row["kind"], row["name"], row["n"], row["total_ns"]) for row in rows]
     lines = [f"{duration(span)} from {clock(first_ns, 1)}", "", f"{'':9}{'time':>10}{'%':>7}{'n':>9}  name"]
     for kind, name, n, ns in listed:
-        lines.append(
-            f"{kind:9}{duration(ns):>10}{100 * ns / span:7.1f}{'' if n is None else format(n, ','):>9}  {safe(name)}"
-        )
+        number = "" if n is None else format(n, ",")
+        lines.append(f"{kind:9}{duration(ns):>10}{100 * ns / span:7.1f}{number:>9}  {cut(safe(name), LONGEST)}")
     return "\n".join(lines)
