@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import runpy
 from collections.abc import Sequence
+from pathlib import Path
 
-from kerneldb.replay.recording.measuring import Interval
-from kerneldb.replay.wire.improvements import Improvement, Times
-from kerneldb.replay.worker import improving
-from kerneldb.replay.worker.verifying import SLOWER, Verified, promise, prove
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed (pip install torch==2.13.0)")
+from kerneldb.replay.recording.measuring import Interval  # noqa: E402
+from kerneldb.replay.recording.settings import Settings, resolved  # noqa: E402
+from kerneldb.replay.rewrites import patching, trial  # noqa: E402
+from kerneldb.replay.rewrites.flow import Frame, Frames  # noqa: E402
+from kerneldb.replay.rewrites.norms import RmsNorm  # noqa: E402
+from kerneldb.replay.rewrites.search import Search  # noqa: E402
+from kerneldb.replay.wire.improvements import Improvement, Times  # noqa: E402
+from kerneldb.replay.worker import improving, verifying  # noqa: E402
+from kerneldb.replay.worker.verifying import SLOWER, Job, Verified, compared, promise, prove  # noqa: E402
+from tests.replay.taped import flow_of  # noqa: E402
 
 FRAME = {"path": "model.py", "line": 3, "function": "forward", "module": "Model"}
 
@@ -69,3 +80,52 @@ def test_a_function_that_is_compiled_and_graphed_is_changed_once() -> None:
     (one,) = improving.changes([improvement("compile", "compile"), improvement("cuda_graph", "cuda_graph")])
     assert one["values"] == {"mode": "reduce-overhead"}
     assert [one["kind"] for one in improving.changes([improvement("cuda_graph", "cuda_graph")])] == ["cuda_graph"]
+
+
+PROGRAM = """
+import torch
+from torch.profiler import record_function
+
+def norm(value, weight):
+    high = torch.ops.aten.add.Scalar(value.pow(2).mean(-1, keepdim=True), 1e-6)
+    return torch.mul(weight, torch.mul(value, high.rsqrt()))
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    value, weight = torch.randn(64, 256), torch.ones(256)
+    for number in range(12):
+        with record_function(f"step {number}"):
+            result = norm(value, weight)
+    assert torch.allclose(result, norm(value, weight), atol=1e-5)
+"""
+
+
+def test_a_rewrite_is_tried_in_a_step_written_as_a_patch_and_verified_on_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The whole way on a CPU, in this process; what it gains is not judged, since other work may hide it."""
+    script, patch = tmp_path / "program.py", tmp_path / "patch.py"
+    script.write_text(PROGRAM, encoding="utf-8")
+    names = runpy.run_path(str(script))
+    monkeypatch.setattr(trial, "LEAST_SECONDS", 0.001)
+    flow = flow_of(names["norm"], torch.randn(64, 256), torch.ones(256))
+    flow.frames = Frames((Frame("program.py", 5, "norm"),), tuple((0,) for _ in flow.nodes))
+    sent: list[Improvement] = []
+    bench = trial.Bench(flow.player, on_cpu=True, seconds=0.01, meter=lambda *_: (None, "no meter"))
+    Search(flow, bench, sent.append, 60.0).run([RmsNorm()], frozenset())
+    assert sent[0].busy is not None
+    found = [dataclasses.replace(sent[0], status="accepted")]
+    for holder in (torch.profiler, torch.autograd.profiler):
+        monkeypatch.setattr(holder, "record_function", holder.record_function)  # put back afterwards
+    settings = resolved(Settings("", device="cpu", script=(str(script),), trace_only=True))
+    before = verifying.run(Job(settings, "step 1"))
+
+    def measure(some: Sequence[Improvement]) -> list[Verified]:
+        patch.write_text(patching.text(improving.changes(some), "test"), encoding="utf-8")
+        return compared([before], [verifying.run(Job(settings, "step 1", str(patch)))])
+
+    _, rows = prove(found, measure)
+    assert [row["quantity"] for row in rows] == ["busy_ns", "wall_ns"]
+    assert all(row["before_ns"] > 0 < row["after_ns"] for row in rows)
+    assert rows[0]["promised_pct"] is None  # no row of all together was made
+    assert "program.py:5 norm: rms_norm" in capfd.readouterr().err
