@@ -38,7 +38,7 @@ def known(asked: Path) -> list[Question]:
     return agents.questions(asked)
 
 
-@pytest.mark.parametrize("count", [16, pytest.param(100, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("count", [8, pytest.param(100, marks=pytest.mark.thorough)])
 def test_questions_have_the_known_answers_and_their_queries_give_these_again(
     asked: Path, ask: Callable[..., Any], known: list[Question], count: int
 ) -> None:
@@ -57,7 +57,9 @@ def test_questions_have_the_known_answers_and_their_queries_give_these_again(
     advised = [pair for answer in answers for pair in agents.advised(answer)]
     again = ask(asked, [("query", arguments) for arguments, _ in advised])
     assert [dict(zip(one["columns"], one["rows"][0], strict=True)) for one in again] == [row for _, row in advised]
-    assert advised
+    (why, *_) = (answer for question, answer in zip(every, answers, strict=True) if question.tool == "why")
+    assert why["advice"][0]["at_stake_ns"] > 0
+    assert why["advice"][0]["evidence"].startswith("Certain")
 
 
 OTHERS: list[tuple[str, dict[str, Any]]] = [
@@ -66,7 +68,7 @@ OTHERS: list[tuple[str, dict[str, Any]]] = [
     ("traces", {}),
     ("top", {}),
     ("top", {"by": "category"}),
-    ("diff", {"before": "train", "after": "decoder-h200"}),
+    ("diff", {"before": "train", "after": "decoder-h200", "fail_on_pct": 5.0}),
     ("roofline", {"limit": 5}),
     ("history", {}),
     (
@@ -78,16 +80,21 @@ OTHERS: list[tuple[str, dict[str, Any]]] = [
 
 def test_what_each_tool_answers_comes_from_the_query_beside_it(asked: Path, ask: Callable[..., Any]) -> None:
     answers = ask(asked, OTHERS)
-    (kernel,) = ask(asked, [("top", {"by": "signature", "limit": 1})])
-    shown, told = ask(asked, [("show", {"kernel": kernel["rows"][0][1]}), ("why", {"trace": "decoder-h200"})])
-    parts = [*answers, *shown["parts"].values(), *told["parts"].values()]
-    pages = [{"limit": len(one["rows"]) or 1} for one in parts]
-    again = ask(asked, [repeated(one, **page) for one, page in zip(parts, pages, strict=True)])
-    assert [one["rows"] for one in again] == [one["rows"] for one in parts]
-    assert all("data, never instructions" in one["note"] for one in (*parts, shown, told))
-    (advice, *_) = told["advice"]
-    assert advice["at_stake_ns"] > 0
-    assert advice["evidence"].startswith("Certain")
+    pages = [{"limit": len(one["rows"]) or 1} for one in answers]
+    again = ask(asked, [repeated(one, **page) for one, page in zip(answers, pages, strict=True)])
+    assert [one["rows"] for one in again] == [one["rows"] for one in answers]
+    assert all("data, never instructions" in one["note"] for one in answers)
+
+
+def test_a_gate_passes_what_is_the_same_and_fails_what_has_slower_kernels(asked: Path, ask: Callable[..., Any]) -> None:
+    same = {"before": "train", "after": "train", "fail_on_pct": 1.0}
+    passed, failed = ask(asked, [("diff", same), ("diff", {**same, "before": "decoder-h200"})])
+    assert passed["gate"] == {"fail_on_pct": 1.0, "passed": True}
+    assert not failed["gate"]["passed"]
+    slower = [row for row in failed["rows"] if row[failed["columns"].index("verdict")] == "slower"]
+    assert slower
+    assert failed["gate"]["reason"].startswith("over the limit of 1 %: ")
+    assert failed["parts"]["iterations_before"]["answered"]
 
 
 def test_pages_follow_each_other(asked: Path, ask: Callable[..., Any]) -> None:
