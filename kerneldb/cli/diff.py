@@ -71,32 +71,19 @@ class Percent(click.ParamType[float]):
 @limit_option(ROWS)
 @output_options
 def diff(
-    before: str,
-    after: str,
-    *,
-    where: str | None,
-    threshold: float,
-    fail_on: float | None,
-    everything: bool,
-    by: str | None,
-    metrics: bool,
-    classes: bool,
-    rule: str,
-    plot: Path | None,
-    limit: int | None,
-    output: Output,
-) -> None:
+    before: str, after: str, *, where: str | None, threshold: float, fail_on: float | None, everything: bool,
+    by: str | None, metrics: bool, classes: bool, rule: str, plot: Path | None, limit: int | None, output: Output,
+) -> None:  # fmt: skip
     """Show what changed from BEFORE to AFTER, kernel by kernel, largest change first.
 
     Each is the name of a trace, of a run or a label, or a pattern ('nightly-*') for several traces. Kernels are matched
     by signature, then by name, then by operator; the rows add up to the totals of both sides. A change of the time is
-    count_delta (other numbers of launches) and mean_delta (other durations). The shift that all
-    kernels share (as by other clocks) is reported apart. `slower` and `faster` are changes over --threshold beyond that
-    shift which pass two tests at 5 % (Holm's correction): a Mann-Whitney test over the launches, and whether the kernel
-    moved more than kernels do from one recording to the next. `noise` is over the threshold only.
+    count_delta (other numbers of launches) and mean_delta (other durations). The shift that all kernels share (as by
+    other clocks) is reported apart. `slower` and `faster` are changes over --threshold beyond that shift which pass two
+    tests at 5 % (Holm's correction): a Mann-Whitney test over the launches, and whether the kernel moved more than
+    kernels do from one recording to the next. `noise` is over the threshold only.
 
-    With --by, rows are sums, such as of operators or of the causes of wall time; what ranks of a job waited for each
-    other is a row of its own.
+    With --by, rows are sums, such as of operators; what ranks of a job waited for each other is a row of its own.
 
     \b
       kerneldb diff monday tuesday
@@ -105,14 +92,15 @@ def diff(
       kerneldb diff 'monday-*' 'tuesday-*' --where steady_state
       kerneldb diff counters-v1 counters-v2 --metrics
     """
+    judged = fail_on is not None or plot is not None
+    if by is not None and (metrics or classes or judged):
+        refuse("--by goes with none of --metrics, --classes, --fail-on and --plot")
+    if (metrics or classes) and (where is not None or judged or (metrics and classes)):
+        refuse("--metrics and --classes cannot be combined with --where, --fail-on or --plot")
     if by is not None:
-        if metrics or classes or fail_on is not None or plot is not None:
-            refuse("--by goes with none of --metrics, --classes, --fail-on and --plot")
         _by(before, after, by, where, threshold, output, limit, everything=everything)
         return
     if metrics or classes:
-        if where is not None or fail_on is not None or plot is not None or (metrics and classes):
-            refuse("--metrics and --classes cannot be combined with --where, --fail-on or --plot")
         _counters(before, after, rule, output, limit, classes=classes, everything=everything)
         return
     from kerneldb.api import Result
@@ -120,10 +108,8 @@ def diff(
     found = open_database(lock_timeout=READ_WAIT_S).diff(before, after, where=where, threshold=threshold / 100)
     note(summary(before, after, found))
     draw("diff", found.table.to_pylist() if plot else [], plot)
-    table = found.table
-    if output.format == "table":
-        table = _shown(found, everything=everything)
-    emit_rows(Result(table), output, limit, ROWS)
+    shown = _shown(found, everything=everything) if output.format == "table" else found.table
+    emit_rows(Result(shown), output, limit, ROWS)
     if fail_on is not None:
         found.check(fail_on)
 
