@@ -88,6 +88,7 @@ def test_no_advice_contradicts_the_file(path: Path) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.collection
 @pytest.mark.parametrize(
     "path", [path for path in SAMPLES if path not in SMALL], ids=lambda path: path.name.partition(".json")[0]
 )

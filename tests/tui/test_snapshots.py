@@ -1,4 +1,4 @@
-"""Pictures of every screen in its states, in a small and in a wide terminal.
+"""Pictures of every screen in a small and in a wide terminal, of its other states in a small one.
 
 `KERNELDB_SNAPSHOTS=write pytest tests/tui/test_snapshots.py` accepts what is drawn now. Look at the pictures then.
 """
@@ -76,6 +76,10 @@ def size(request: pytest.FixtureRequest) -> str:
     return found
 
 
+small = pytest.mark.parametrize("size", ["80x24"])
+"""In one size only: what is new in the state of a screen is the same in both."""
+
+
 @pytest.fixture(scope="module")
 def albums(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Album]:
     """An album for each size."""
@@ -145,6 +149,7 @@ def test_screens_of_one_trace(album: Album) -> None:
 
 
 @pytest.mark.thorough
+@small
 def test_levels_and_conditions(album: Album) -> None:
     async def flow() -> None:
         async with shown("decoder", album, Choice(GEMM, level="op"), first="kernels") as (_, pilot):
@@ -183,6 +188,7 @@ def test_windows(album: Album) -> None:
 
 
 @pytest.mark.thorough
+@small
 def test_statements(album: Album) -> None:
     async def flow() -> None:
         async with shown("decoder", album, first="sql") as (app, pilot):
@@ -196,6 +202,7 @@ def test_statements(album: Album) -> None:
 
 
 @pytest.mark.thorough
+@small
 def test_a_replay(album: Album) -> None:
     async def flow() -> None:
         async with shown("decoder", album, first="replay") as (app, pilot):
@@ -230,6 +237,7 @@ def test_screens_of_two_traces(album: Album) -> None:
 
 
 @pytest.mark.thorough
+@small
 def test_counters_without_times(album: Album) -> None:
     async def flow() -> None:
         async with shown("counters", album) as (_, pilot):
@@ -245,6 +253,7 @@ def test_counters_without_times(album: Album) -> None:
 
 
 @pytest.mark.thorough
+@small
 def test_sums_without_launches(album: Album) -> None:
     async def flow() -> None:
         async with shown("sums", album) as (_, pilot):
@@ -258,6 +267,7 @@ def test_sums_without_launches(album: Album) -> None:
 
 
 @pytest.mark.thorough
+@small
 def test_nothing_to_show(album: Album) -> None:
     async def flow() -> None:
         async with shown("empty", album) as (_, pilot):
@@ -271,6 +281,7 @@ def test_nothing_to_show(album: Album) -> None:
 
 
 @pytest.mark.thorough
+@small
 def test_questions_on_the_way(album: Album, monkeypatch: pytest.MonkeyPatch) -> None:
     async def never(_self: Store, _attempt: Any) -> None:
         await asyncio.Event().wait()
