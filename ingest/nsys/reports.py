@@ -176,12 +176,14 @@ def _rounded_times(rows: pl.DataFrame, start: Column, duration: Column) -> str:
 
 def _sized(rows: pl.DataFrame, timed: pl.DataFrame, known: Mapping[str, Column]) -> tuple[pl.DataFrame, pl.Expr]:
     """`bytes` of copies, as exact as the report allows, and whether a row's bytes are rounded."""
-    size, rate = known["Bytes"], known["Throughput"]
+    size, rate = known.get("Bytes"), known.get("Throughput")
+    if size is None:
+        return timed.with_columns(bytes=pl.lit(None, dtype=pl.Int64)), pl.lit(value=False)
     width = step(rows, size)
-    sized = timed.with_columns(bytes_printed=real(size), rate_printed=real(rate))
+    sized = timed.with_columns(bytes_printed=real(size), rate_printed=real(rate) if rate else pl.lit(None, pl.Float64))
     if width <= 1:
         return sized.with_columns(bytes=pl.col("bytes_printed").round().cast(pl.Int64)), pl.lit(value=False)
-    exact = exact_bytes("bytes_printed", width, "rate_printed", step(rows, rate))
+    exact = exact_bytes("bytes_printed", width, "rate_printed", step(rows, rate) if rate else 1.0)
     near = pl.when(pl.col("bytes_printed") > 0).then(pl.col("bytes_printed").round().cast(pl.Int64))
     return sized.with_columns(exact=exact).with_columns(bytes=pl.coalesce("exact", near)), (
         pl.col("exact").is_null() & pl.col("bytes_printed").is_not_null()
