@@ -38,7 +38,7 @@ environment: .venv/.stamp  ## make .venv, with kerneldb and all development tool
 test: .venv/.stamp  ## run the tests
 	$(PYTEST) -m '$(TESTS)'
 
-test-thorough: .venv/.stamp  ## run the tests of every combination: all walks of all screens, all samples in all orders
+test-thorough: .venv/.stamp  ## run the tests of every combination: all walks of all screens, all samples in all orders, damage and kills
 	$(PYTEST) -m thorough
 
 lint: .venv/.stamp  ## ruff: rules and formatting

@@ -19,6 +19,7 @@ FAULTS = (IndexError("planted"), ValueError("planted"), AssertionError("planted"
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_damaged_files_are_read_or_refused_in_one_line() -> None:
     command = [sys.executable, "-m", "tests.fuzz", "--seed", "1", "--cases", str(CASES)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

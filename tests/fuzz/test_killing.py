@@ -11,6 +11,7 @@ from tests.conftest import ROOT
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_an_interrupted_command_is_completed_by_giving_it_again() -> None:
     """Killed, on a full disk, and in a folder that cannot be written: nothing is lost, doubled or left behind."""
     words = [sys.executable, "-m", "tests.fuzz.killing", "--each", "4"]

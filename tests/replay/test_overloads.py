@@ -28,6 +28,7 @@ DRAWN = 55
 """So many of them get inputs without the samples of PyTorch's tests, which take long to import."""
 
 
+@pytest.mark.thorough
 def test_calls_of_many_kinds_are_rebuilt_from_their_recordings(tmp_path: Path) -> None:
     program = "benchmarks.gpu.replay_overloads"
     only = ["--only", *(f"aten::{name}" for name in SAMPLE)]
