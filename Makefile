@@ -23,6 +23,8 @@ BENCHMARK_TRACE ?= examples/decoder-h200.json.gz
 
 # A worker per processor leaves threads nothing to do but to wait for each other. The tests of every combination keep them.
 test coverage check-oldest: export POLARS_MAX_THREADS := 1
+# Containers often set it: then each of hundreds of processes compiles all modules anew, a fifth of a second of its time.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo environment test test-thorough lint types imports coverage check check-duckdb15 check-lake check-oldest docs site snapshots screenshots bench sanitize check-pure fuzz clean
