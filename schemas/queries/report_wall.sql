@@ -55,6 +55,14 @@ grouped AS (
     GROUP BY hash(w.device, w.part, w.cause, w.call, w.late_rank, r.fact)
 ),
 
+-- Of this trace alone, before all else: those of all others would be joined with their signatures first.
+examples AS MATERIALIZED (
+    SELECT l.*
+    FROM launches AS l
+    INNER JOIN traces AS t USING (trace_id)
+    WHERE t.name = $trace AND l.launch_index IN (SELECT launch_index FROM grouped)
+),
+
 held AS (
     SELECT wait_number, any_value(api_index) AS api_index, any_value(call_start_ns) AS call_start_ns, any_value(call_process) AS call_process,
         any_value(call_thread) AS call_thread
@@ -94,7 +102,7 @@ SELECT
     l.api_index AS launch_api_index,
     l.launch_start_ns
 FROM grouped AS g
-INNER JOIN launches AS l USING (trace_id, launch_index)
+INNER JOIN examples AS l USING (trace_id, launch_index)
 LEFT JOIN _named_signatures AS s ON l.signature_id = s.signature_id
 LEFT JOIN _signature_calls AS f ON l.inferred_id = f.signature_id
 LEFT JOIN held AS h ON g.wait_number = h.wait_number

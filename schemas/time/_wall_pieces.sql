@@ -42,7 +42,11 @@ _alone AS (
     HAVING min(process) = max(process) AND min(thread) = max(thread) AND count(process) = count(*) AND count(thread) = count(*)
 ),
 
-_callers AS (SELECT trace_id, api_index, process, thread FROM api_calls WHERE trace_id NOT IN (SELECT trace_id FROM _alone)),
+_callers AS (
+    SELECT trace_id, api_index, process, thread
+    FROM api_calls
+    WHERE trace_id IN (SELECT trace_id FROM _places) AND trace_id NOT IN (SELECT trace_id FROM _alone)
+),
 
 _threads AS MATERIALIZED (
     SELECT
