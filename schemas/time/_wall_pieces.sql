@@ -43,9 +43,7 @@ _alone AS (
 ),
 
 _callers AS (
-    SELECT trace_id, api_index, process, thread
-    FROM api_calls
-    WHERE trace_id IN (SELECT trace_id FROM _places) AND trace_id NOT IN (SELECT trace_id FROM _alone)
+    SELECT * FROM api_calls WHERE trace_id IN (SELECT trace_id FROM _places) AND trace_id NOT IN (SELECT trace_id FROM _alone)
 ),
 
 _threads AS MATERIALIZED (
