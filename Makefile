@@ -108,7 +108,7 @@ clean:  ## remove environments, builds and caches
 .venv/pyvenv.cfg:
 	$(call make-venv,.venv)
 
-.venv/.stamp: pyproject.toml constraints.txt | .venv/pyvenv.cfg
+.venv/.stamp: pyproject.toml constraints.txt $(wildcard ingest/pytorch/_scan*.[ch]) | .venv/pyvenv.cfg
 	.venv/$(PIP_INSTALL) -c constraints.txt -e '.[dev]'
 	@touch $@
 

@@ -62,7 +62,7 @@ def test_wheel_carries_every_data_file() -> None:
         for pattern in found
     }
     carried = {path for pattern in patterns for path in ROOT.glob(str(pattern.relative_to(ROOT)))}
-    compiled = {".c", ".so"}  # setuptools knows what they are
+    compiled = {".c", ".h", ".so"}  # setuptools is told which
     others = [path for path in own_files() if path.suffix not in {".py", *compiled}]
     assert [label(path) for path in others if path not in carried] == []
 
