@@ -135,6 +135,7 @@ class ParquetStore:
         with self._open(path) as file:
             columns = [one for one in schema if one in present] or file.schema_arrow.names[:1]  # that rows are counted
             for batch in file.iter_batches(batch_size=sqlite.BATCH_ROWS, columns=columns):
+                batch.validate(full=True)  # polars takes it that text is UTF-8
                 yield _shaped(pl.DataFrame(batch), schema, self._odd.setdefault(name, {}))
 
     def names(self) -> frozenset[str]:

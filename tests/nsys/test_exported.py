@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest import Options, convert, expand, plan
 from tests.ingest.conversion import Converted, convert_file
 from tests.nsys import exports
@@ -259,6 +260,17 @@ def test_a_number_that_a_column_does_not_hold_is_left_empty_and_counted(tmp_path
     found = convert_file(folder, tmp_path / "spool")
     assert found.report("unread")["value of column gridX that is not of type Int32: left empty"] == 1
     assert found.launches.filter(kind="kernel")["grid_x"].null_count() == 1
+
+
+def test_text_that_is_no_utf_8_is_damage(tmp_path: Path) -> None:
+    folder = parquet_of(exports.build(tmp_path / "small.sqlite"), tmp_path / "small_pqtdir")
+    names = folder / "StringIds.parquet"
+    text = pl.read_parquet(names)["value"].to_list()
+    marked = pl.read_parquet(names).with_columns(value=pl.Series([f"{one}\u00e4" for one in text]))
+    marked.write_parquet(names, compression="uncompressed")
+    names.write_bytes(names.read_bytes().replace("\u00e4".encode(), b"\x84\xff"))
+    with pytest.raises(UnreadableTraceError, match=r"StringIds\.parquet: damaged \(.*Invalid UTF8"):
+        convert_file(folder, tmp_path / "spool")
 
 
 @pytest.mark.parametrize("rows", [0, 1, 3])
