@@ -217,8 +217,10 @@ class Dimensions:
         columns = ("id", "type", "absolute_index", "logical_index", "type_index", "name", "product_name", "extdata")
         found = {}
         for row in self.part.rows("rocpd_info_agent", columns):
+            if not isinstance(row["id"], int):
+                continue
             own = {key: value for key, value in row.items() if key not in ("id", "extdata") and value is not None}
-            found[int(row["id"])] = agent_of({**parsed(row["extdata"]), "agent_type": row["type"], **own})
+            found[row["id"]] = agent_of({**parsed(row["extdata"]), "agent_type": row["type"], **own})
         return dict(zip(found, numbered(found.values()), strict=True))
 
     @functools.cached_property

@@ -7,6 +7,7 @@ values of `args` are texts. It leaves out the modules, the properties of GPUs, a
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -96,8 +97,19 @@ def _planes(rows: Iterable[Row]) -> Iterator[Plane]:
 
 def arguments(row: Row) -> dict[str, Any]:
     """The arguments of an event; none where they are no object."""
-    found = msgspec.json.decode(row.args)
+    try:
+        found = msgspec.json.decode(row.args)
+    except msgspec.ValidationError:
+        found = json.loads(bytes(row.args), parse_int=_held, parse_float=_held)
     return found if isinstance(found, dict) else {}
+
+
+def _held(digits: str) -> float | None:
+    """A number, None for one that 64 bits do not hold."""
+    found = float(digits)
+    if not -(2.0**63) <= found < 2.0**63:
+        return None
+    return int(digits) if digits.lstrip("-").isdecimal() else found
 
 
 def _ns(value: object) -> int | None:

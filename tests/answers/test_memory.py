@@ -154,6 +154,6 @@ def test_the_command(db: kerneldb.Database) -> None:
     shown = CliRunner().invoke(cli, ["analyze", "memory", "--db", str(db.path)])
     assert shown.exit_code == 0
     assert "aten::linear" in shown.stdout
-    assert "1.70 KB" in shown.stdout
+    assert "cuda 0: peak 1.70 KB" in shown.stderr
     with pytest.raises(KerneldbError, match="memory_by takes root_op"):
         db.memory("colour")

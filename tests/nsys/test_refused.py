@@ -216,7 +216,7 @@ def test_text_in_a_column_of_numbers_is_unknown(tmp_path: Path) -> None:
     connection.close()
     reports = convert_file(path, tmp_path / "spool").table("ingest_reports")
     reports = reports.filter(pl.col("reason").str.contains("column gridX"))
-    assert reports.select("outcome", "n", "example").rows() == [("skipped", 1, "'many'")]
+    assert reports.select("outcome", "n", "example").rows() == [("unread", 1, "'many'")]
 
 
 @pytest.mark.parametrize("name", ["rank0_nvtx_sum.json", "run_cuda_gpu_trace.json"])

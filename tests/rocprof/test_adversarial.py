@@ -57,6 +57,19 @@ def test_a_table_that_is_missing_takes_no_launch_along(tmp_path: Path, table: st
     assert [tuple(row.values()) for row in rows] == [(*times, 4, 64) for times in TIMES]
 
 
+def test_an_agent_without_an_id_takes_no_launch_along(tmp_path: Path) -> None:
+    table = '"rocpd_info_agent{}"'
+    found = changed(
+        tmp_path / "a.db",
+        f"CREATE TABLE other AS SELECT * FROM {table}",
+        "INSERT INTO other (type) VALUES ('GPU')",
+        "DROP VIEW rocpd_info_agent",
+        f"DROP TABLE {table}",
+        f"ALTER TABLE other RENAME TO {table}",
+    )
+    assert [tuple(row.values()) for row in launch_rows(found, "start_ns", "duration_ns")] == TIMES
+
+
 def test_another_guid_in_the_metadata(tmp_path: Path) -> None:
     found = changed(
         tmp_path / "a.db", "UPDATE \"rocpd_metadata{}\" SET value = '11112222' WHERE tag <> 'schema_version'"

@@ -139,6 +139,14 @@ def test_odd_values_in_json(tmp_path: Path, value: str) -> None:
     assert [row["duration_ns"] for row in named].count(None) == 1
 
 
+@pytest.mark.parametrize("value", ["1e400", "[1e400]", "9" * 400, "-" + "9" * 30])
+def test_a_number_of_an_argument_that_64_bits_do_not_hold_costs_itself(tmp_path: Path, value: str) -> None:
+    head = as_json(direct())[:-2]
+    event = f'{{"ph":"X","pid":1,"tid":7,"ts":9,"dur":1,"name":"gemm_odd","args":{{"hlo_op":"dot.7","bytes":{value}}}}}'
+    named = launch_rows(read(tmp_path, head + b"," + event.encode() + b"]}", "host.trace.json"), "name", "duration_ns")
+    assert {"name": "gemm_odd", "duration_ns": 1_000} in named
+
+
 @pytest.mark.parametrize("data", [b"", b"\x0a", b"\x0a\x05hello", b"hello", b"\x0a\xff\xff"])
 def test_other_bytes_are_not_taken(data: bytes, tmp_path: Path) -> None:
     assert find(Head(tmp_path / "some.bin", data)) is None
