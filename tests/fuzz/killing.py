@@ -199,7 +199,8 @@ def trials(scene: Scene, names: Sequence[str], each: int, share: Share = WHOLE) 
 
 def spread(count: int, most: int) -> list[int]:
     """So many of the numbers from 1 to `most`, evenly spread; all where there are no more."""
-    return sorted({1 + (2 * number + 1) * most // (2 * count) for number in range(min(count, most))})
+    count = min(count, most)
+    return sorted({1 + (2 * number + 1) * most // (2 * count) for number in range(count)})
 
 
 def at_calls(trial: Trial, each: int, share: Share) -> Iterator[tuple[str, str | None]]:

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.conftest import ROOT
+from tests.fuzz.killing import spread
 
 
 @pytest.mark.slow
@@ -20,3 +21,11 @@ def test_an_interrupted_command_is_completed_by_giving_it_again() -> None:
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4_000:] + done.stderr[-2_000:]
     assert "14 interrupted commands" in done.stdout
+
+
+@pytest.mark.parametrize(("count", "most"), [(58, 13), (5, 5), (5, 100), (1, 7), (3, 0)])
+def test_kills_are_spread_over_all_calls(count: int, most: int) -> None:
+    found = spread(count, most)
+    assert len(found) == min(count, most)
+    assert found == sorted({number for number in found if 1 <= number <= most})
+    assert not found or (found[0] - 1 <= most / len(found) and most - found[-1] <= most / len(found))
