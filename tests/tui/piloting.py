@@ -34,6 +34,8 @@ DRAWN_S: Final = 0.1
 """So long is waited for a drawing before it is looked whether the same screen is still in front."""
 GONE_S: Final = 5.0
 """A widget that works for so long has been removed."""
+LONGEST_S: Final = 600.0
+"""No flow of a test takes this long, beside other work too."""
 END_S: Final = 20.0
 """So long is waited for the end of an application that was told to end."""
 DEFAULT_THEME: Final = "textual-dark"
@@ -191,7 +193,7 @@ class Lasting:
 
     def run(self, flow: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a flow to its end."""
-        self._runner.run(flow())
+        self._runner.run(_bounded(flow))
 
     def lends(self) -> bool:
         """Whether who asks runs on the loop of the application, and nobody else has it."""
@@ -320,7 +322,13 @@ def driven(flow: Callable[[], Coroutine[Any, Any, None]]) -> None:
     if _LASTING:
         _LASTING[-1].run(flow)
     else:
-        asyncio.run(flow())
+        asyncio.run(_bounded(flow))
+
+
+async def _bounded(flow: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """A flow that waits for what never comes ends after a time that no other one takes."""
+    async with asyncio.timeout(LONGEST_S):
+        await flow()
 
 
 def text_of(app: KerneldbApp) -> str:

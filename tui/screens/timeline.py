@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual.binding import Binding, BindingType
 
@@ -20,7 +20,7 @@ from kerneldb.tui.screens.timeline_tracks import about_event, inmost, table
 from kerneldb.tui.tasks import supersede
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from textual.content import Content
 
@@ -130,10 +130,15 @@ class TimelinePane(LanesPane):
 
     # Keys.
 
+    def _once_there(self, group: str, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """Ask about the traces that are shown; about none there is nothing to ask."""
+        if self.axis.traces:
+            supersede(self, group, work, *args)
+
     @queued
     def action_gap(self, by: int) -> None:
         """The longest idle time, or (1) the one that is next in length."""
-        supersede(self, "gap", self._go_to_gap, by)
+        self._once_there("gap", self._go_to_gap, by)
 
     async def _go_to_gap(self, by: int) -> None:
         with self.shell.busy_while():
@@ -195,7 +200,7 @@ class TimelinePane(LanesPane):
     @queued
     def action_range(self) -> None:
         """What the measured range, else what is in view, holds: a table and its idle time."""
-        supersede(self, "range", self._sum_up)
+        self._once_there("range", self._sum_up)
 
     async def _sum_up(self) -> None:
         from kerneldb.tui.dialogs import Page
@@ -231,7 +236,7 @@ class TimelinePane(LanesPane):
     def action_same(self, direction: timeline.Direction) -> None:
         """The next or previous match of the search; without one, launch of the kernel under the cursor."""
         if self._search:
-            supersede(self, "cursor", self._find, direction)
+            self._once_there("cursor", self._find, direction)
         else:
             self.action_step(direction, same=True)
 
@@ -262,7 +267,7 @@ class TimelinePane(LanesPane):
     @queued
     def action_critical(self) -> None:
         """Find the critical path, and show it."""
-        supersede(self, "critical", self._find_path)
+        self._once_there("critical", self._find_path)
 
     async def _find_path(self) -> None:
         if self.board.everything.launches > MOST_ON_PATH:
