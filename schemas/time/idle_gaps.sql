@@ -62,7 +62,7 @@ _gaps AS (
         launch_index,
         min(start_ns) AS gap_start_ns,
         max(end_ns) AS gap_end_ns,
-        arg_max((part, cause, call), (cause_ns, cause)) AS main
+        arg_max({'part': part, 'cause': cause, 'call': call}, (cause_ns, cause)) AS main
     FROM _causes
     GROUP BY trace, trace_id, device, launch_index
 )
@@ -73,9 +73,9 @@ SELECT
     g.gap_start_ns,
     g.gap_end_ns,
     g.gap_end_ns - g.gap_start_ns AS gap_ns,
-    g.main[1] AS part,
-    g.main[2] AS cause,
-    g.main[3] AS waiting_call,
+    g.main.part,
+    g.main.cause,
+    g.main.call AS waiting_call,
     l.launch_start_ns,
     CASE WHEN l.launch_start_ns IS NOT NULL THEN greatest(0, l.launch_start_ns - g.gap_start_ns) END AS host_late_ns,
     l.previous,
