@@ -101,7 +101,7 @@ class Activities:
 
     def _rows(self, part: pl.DataFrame, kind: str) -> pl.DataFrame:
         part = part.with_columns(pid=pl.col("globalPid") // THREAD)
-        behind = self._calls.behind(part["pid"], part["correlationId"])
+        behind = self._calls.behind(part["pid"], part["correlationId"], part["start"])
         framed = behind.hstack(self._ranges.named(behind["range_id"]))
         rows = self._signed(part.hstack(framed), kind)
         if kind == "kernel":

@@ -81,7 +81,7 @@ def synchronisation(store: Store, calls: Calls) -> pl.DataFrame:
 
 
 def _recorded(records: pl.DataFrame, calls: Calls) -> pl.DataFrame:
-    named = _with_calls(records, calls)
+    named = _with_calls(records, calls, "timestamp")
     completed = pl.when(pl.col("timestamp") > 0).then("timestamp")
     details = pl.concat_str(pl.lit('{"completed_ns": '), completed, pl.lit("}"))
     unknown = pl.lit(None, dtype=pl.Int64)
@@ -105,9 +105,9 @@ def _recorded_last(records: pl.DataFrame) -> pl.DataFrame:
     return known.select(*keys, **facts).unique(keys, keep="last", maintain_order=True)
 
 
-def _with_calls(rows: pl.DataFrame, calls: Calls) -> pl.DataFrame:
+def _with_calls(rows: pl.DataFrame, calls: Calls, start: str = "start") -> pl.DataFrame:
     rows = rows.with_columns(pid=pl.col("globalPid") // THREAD)
-    return rows.hstack(calls.behind(rows["pid"], rows["correlationId"]))
+    return rows.hstack(calls.behind(rows["pid"], rows["correlationId"], rows[start]))
 
 
 def _kind() -> pl.Expr:

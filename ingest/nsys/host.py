@@ -117,15 +117,15 @@ class Calls:
         for name, parts in self._parts.items():
             parts.append(copied[name])
 
-    def behind(self, process: pl.Series, correlation: pl.Series) -> pl.DataFrame:
-        """The call of each activity; NULL without call.
+    def behind(self, process: pl.Series, correlation: pl.Series, start: pl.Series) -> pl.DataFrame:
+        """The call of each activity; NULL without call. Of several with one number, the last that began before it.
 
         Columns: `api_index`, `thread`, `api_call`, `launch_start_ns`, `launch_duration_ns`, `range_id`.
         `process` is `globalPid` // 2^24.
         """
         if self._index is None:
             self._index = _Index(self._parts)
-        taken = self._index.find(self._processes.keys(process, correlation))
+        taken = self._index.find(self._processes.keys(process, correlation), start)
         named = taken.join(self._names, on="nameId", how="left", maintain_order="left")
         return named.select(
             "api_index", "range_id", "thread", api_call="name", launch_start_ns="start", launch_duration_ns="duration"
@@ -144,9 +144,18 @@ class _Index:
         self._columns = columns
         self._order = None if key.is_sorted() else key.arg_sort()
         self._keys = key if self._order is None else key.gather(self._order)
+        again = self._keys == self._keys.shift(1)
+        self._repeated = self._calls_of(self._keys.filter(again).unique()) if again.any() else None
 
-    def find(self, keys: pl.Series) -> pl.DataFrame:
-        """The first call of each key, NULLs where there is none."""
+    def _calls_of(self, keys: pl.Series) -> pl.DataFrame:
+        """Key, start and row of all calls with these keys, by start: numbers begin anew after 2^32 of them."""
+        place = self._keys.is_in(keys.implode()).arg_true()
+        row = place if self._order is None else self._order.gather(place)
+        found = pl.DataFrame({"key": self._keys.gather(place), "start": self._columns["start"].gather(row), "row": row})
+        return found.drop_nulls("start").sort("start", "row")
+
+    def find(self, keys: pl.Series, start: pl.Series) -> pl.DataFrame:
+        """The call of each key, NULLs where there is none; of several the last that began before `start`."""
         size = self._keys.len()
         if not size:
             found = pl.repeat(None, keys.len(), dtype=pl.UInt32, eager=True)
@@ -155,5 +164,16 @@ class _Index:
             same = self._keys.gather(place) == keys
             row = place if self._order is None else self._order.gather(place)
             found = pl.select(pl.when(same).then(row)).to_series().cast(pl.UInt32)
+            if self._repeated is not None:
+                found = _last_before(self._repeated, keys, start, found)
         taken = {name: column.gather(found) for name, column in self._columns.items()}
         return pl.DataFrame(taken).with_columns(pl.col("nameId", "range_id", "api_index").cast(pl.Int64))
+
+
+def _last_before(calls: pl.DataFrame, keys: pl.Series, start: pl.Series, found: pl.Series) -> pl.Series:
+    """`found` with the last of these calls that began no later than `start`, where there is one."""
+    asked = pl.DataFrame({"key": keys, "start": start, "found": found}).with_row_index("asked")
+    known = asked.drop_nulls("start").sort("start")
+    last = known.join_asof(calls, on="start", by="key", strategy="backward", check_sortedness=False)
+    rows = asked.join(last.select("asked", "row"), on="asked", how="left", maintain_order="left")
+    return rows.select(pl.coalesce("row", "found").cast(pl.UInt32)).to_series()

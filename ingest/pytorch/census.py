@@ -6,6 +6,7 @@ and torch `csrc/profiler/util.h`; phases: the Trace Event Format of Chrome.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -28,6 +29,9 @@ NAME_CHARS: Final = 60
 HTA: Final = "drawn by Holistic Trace Analysis: its result, not a record of the profiler"
 VIEWER: Final = "names and order of processes and threads in a viewer"
 COPIED: Final = "copied from the operator record_param_comms, which keeps it in ops.details"
+
+NO_NUMBER: Final = " (no number, or beyond 64 bits)"
+NEW_SPELLING: Final = {old: new for new, old in fields.SPELLINGS.items()}
 
 CATEGORIES: Final = Ledger(
     "category",
@@ -75,6 +79,7 @@ ARGUMENTS: Final = Ledger(
     "argument",
     (),
     {
+        rf".*{re.escape(NO_NUMBER)}": "unknown",
         r".*: (Ev Idx|Profiler Event Index)": "number of the event in the profiler's own list",
         r".*: Trace (name|iteration)": "about the recording as a whole",
         r".*: critical": HTA,
@@ -122,6 +127,12 @@ def unread(groups: Mapping[str, Iterable[Event]]) -> Counter[str]:
                 for key, n in _keys(given, read).items():
                     found[f"{category}: {key[:NAME_CHARS]}"] += n
     return found
+
+
+def no_number(group: str, event: Event, argument: str) -> str:
+    """How an argument is counted that is no number where one belongs, or one beyond 64 bits."""
+    category = fields.MEMORY if group == "memory" else fields.OLD_NAMES.get(str(event.cat), str(event.cat))
+    return f"{category}: {NEW_SPELLING.get(argument, argument)}{NO_NUMBER}"
 
 
 def _by_category(group: str, events: Iterable[Event]) -> dict[str, list[Event]]:

@@ -12,7 +12,7 @@ import functools
 import itertools
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +21,17 @@ from kerneldb.ingest.pytorch import census, fields
 from kerneldb.ingest.pytorch.events import NOTHING, REFUSED, Event, Events, read, read_tail
 from kerneldb.ingest.pytorch.repair import arguments_of
 from kerneldb.ingest.pytorch.split import Boundary
-from kerneldb.ingest.pytorch.values import FLOAT_LIMIT_US, UINT64, nanoseconds, number, text_of, text_of_json, whole
+from kerneldb.ingest.pytorch.values import (
+    FLOAT_LIMIT_US,
+    INT64,
+    UINT64,
+    is_real,
+    nanoseconds,
+    number,
+    text_of,
+    text_of_json,
+    whole,
+)
 
 NUL: Final = b"\0"
 """Between the values of a key; no JSON text holds it."""
@@ -62,7 +72,8 @@ class Chunk:
 
     `meanings` are the rows behind codes that no chunk of this narrower had before. `marks` counts names, counters and
     marks by phase and name, `skipped` what has no table by phase and category, `unread` the events with an argument
-    that is not read. `behind` is the text after the array's closing bracket, once that was seen.
+    that is not read, or no number where one belongs. `behind` is the text after the array's closing bracket, once that
+    was seen.
     """
 
     events: int
@@ -236,27 +247,29 @@ class Narrower:
             if not events:
                 continue
             layout, records, uncommon[group] = self._records(group, events)
-            chunk.groups[group] = self._columns(group, events, layout, records)
+            chunk.groups[group] = self._columns(
+                group, events, self._of_arguments(group, events, layout, records, chunk)
+            )
             if layout is self._common:
                 chunk.unread.update(layout.ignored(records))
         chunk.unread.update(census.unread(uncommon))
         chunk.meanings = {column: rows for column, codes in self._codes.items() if (rows := codes.take())}
         return chunk
 
-    def _columns(self, group: str, events: list[Event], layout: Arguments, records: list[Row]) -> dict[str, Values]:
+    def _columns(self, group: str, events: list[Event], of_arguments: Mapping[str, Column | None]) -> dict[str, Values]:
         columns: dict[str, Values | None] = {**_times([event.ts for event in events])}
         if group != "memory":
             durations = [event.dur for event in events]
-            columns["dur"] = _floats(durations)
+            columns["dur"], _ = _floats(durations)  # without a time the event is counted as such
         places = zip([event.pid for event in events], [event.tid for event in events], strict=True)
         columns["thread"] = _codes(map(self._codes["thread"].__getitem__, places))
-        columns |= self._of_arguments(group, events, layout, records)
+        columns |= of_arguments
         if group in ("range", "other"):
             columns["args"] = _texts(group, events)
         return {name: values for name, values in columns.items() if values is not None}
 
     def _of_arguments(
-        self, group: str, events: list[Event], layout: Arguments, records: list[Row]
+        self, group: str, events: list[Event], layout: Arguments, records: list[Row], chunk: Chunk
     ) -> dict[str, Column | None]:
         fields_of = list(zip(*records, strict=True)) or [()] * len(layout.names)
         columns = {
@@ -268,7 +281,9 @@ class Narrower:
                 pairs = zip(values[name], values[old], strict=True)
                 values[name] = tuple(older if new is None else new for new, older in pairs)
         for name, kind in fields.NUMBERS[group].items():
-            columns[name] = _floats(values[name]) if kind == "float" else _integers(values[name], TYPES[kind])
+            read_as = _floats if kind == "float" else functools.partial(_integers, TYPES[kind])
+            columns[name], refused = read_as(values[name])
+            chunk.unread.update(census.no_number(group, events[place], name) for place in refused)
         return columns
 
     def _records(self, group: str, events: list[Event]) -> tuple[Arguments, list[Row], list[Event]]:
@@ -421,27 +436,34 @@ def _times(values: list[Any]) -> dict[str, Column | None]:
     return {"ts_ns": _with_nulls("q", [nanoseconds(value) for value in values])}
 
 
-def _floats(values: Sequence[Any]) -> Column | None:
+def _floats(values: Sequence[Any]) -> tuple[Column | None, Iterable[int]]:
+    """The column, and the places of values that are no numbers."""
     try:
-        return Column("d", array("d", values).tobytes())
+        return Column("d", array("d", values).tobytes()), ()
     except (TypeError, OverflowError):
         if values.count(None) == len(values):
-            return None
-        return Column("d", array("d", map(number, values)).tobytes())
+            return None, ()
+        return Column("d", array("d", map(number, values)).tobytes()), _refused(values, is_real)
 
 
-def _integers(values: Sequence[Any], code: str) -> Column | None:
+def _integers(code: str, values: Sequence[Any]) -> tuple[Column | None, Iterable[int]]:
+    """The column, and the places of values that are no numbers, or beyond 64 bits."""
     try:
-        return Column(code, array(code, values).tobytes())
+        return Column(code, array(code, values).tobytes()), ()
     except (TypeError, OverflowError):
         if values.count(None) == len(values):
-            return None
+            return None, ()
     try:
-        return _with_nulls(code, values)
+        return _with_nulls(code, values), ()
     except (TypeError, OverflowError):
-        limits = {"limits": UINT64} if code == TYPES["unsigned"] else {}
-        kept = [whole(value, **limits) for value in values]
-    return _with_nulls(code, kept) if kept.count(None) < len(kept) else None
+        limits = UINT64 if code == TYPES["unsigned"] else INT64
+    kept = [whole(value, limits) for value in values]
+    column = _with_nulls(code, kept) if kept.count(None) < len(kept) else None
+    return column, _refused(values, lambda value: whole(value, limits) is not None)
+
+
+def _refused(values: Sequence[Any], readable: Callable[[Any], bool]) -> Iterable[int]:
+    return (place for place, value in enumerate(values) if value is not None and not readable(value))
 
 
 def _with_nulls(code: str, values: Sequence[int | None]) -> Column:

@@ -12,7 +12,7 @@ import math
 import os
 import secrets
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
@@ -27,6 +27,7 @@ from kerneldb.ingest.pytorch.values import (
     INT64,
     SATURATED_US,
     UINT64,
+    is_real,
     nanoseconds,
     number,
     plain,
@@ -196,7 +197,7 @@ class Scan:
             group = next((group for group, given in sorted_events.groups.items() if given), None)
             if group is not None:
                 chunk.unread.update(census.unread({group: [event]}))
-            text = _usual(event, group)
+            text = _usual(event, group, chunk.unread)
             if self._scanner.scan(text, 0, len(text), True, True) < len(text):
                 raise UnusualError
 
@@ -245,7 +246,7 @@ def _columns(name: str, group: Group) -> dict[str, Values]:
     return found | ({"args": texts} if any(text is not None for text in texts) else {})
 
 
-def _usual(event: Event, group: str | None) -> bytes:
+def _usual(event: Event, group: str | None, unread: Counter[str]) -> bytes:
     """An event with what is read of it, in a form that the scan takes unless a value is beyond all limits."""
     members = {name: msgspec.json.encode(text_of(getattr(event, name))) for name in TEXTS}
     if (ns := nanoseconds(event.ts)) is not None:
@@ -256,7 +257,7 @@ def _usual(event: Event, group: str | None) -> bytes:
         members["dur"] = plain(max(-SATURATED_US, min(duration, SATURATED_US))).encode()
     if event.args is not NOTHING:
         keeps = group in (None, "other") or event.cat == fields.COUNTERS
-        members["args"] = bytes(event.args) if keeps else _object(_read_arguments(str(group), event.args))
+        members["args"] = bytes(event.args) if keeps else _object(_read_arguments(str(group), event, unread))
     return _object({name: text for name, text in members.items() if text != b"null"})
 
 
@@ -264,20 +265,24 @@ def _object(members: dict[str, bytes]) -> bytes:
     return b"{%b}" % b",".join(b"%b:%b" % (msgspec.json.encode(name), text) for name, text in members.items())
 
 
-def _read_arguments(group: str, args: msgspec.Raw) -> dict[str, bytes]:
+def _read_arguments(group: str, event: Event, unread: Counter[str]) -> dict[str, bytes]:
     layout = narrow.arguments(group)
-    (record,) = layout.records([args])
+    (record,) = layout.records([event.args])
     kinds = fields.NUMBERS[group]
     found = {}
     for name, value in zip(layout.names, record, strict=True):
+        refused = False
         if name not in layout.numbers:
             text = bytes(value)
         elif kinds.get(name) == "float":
             real = number(value)
             text = b"" if math.isnan(real) else plain(real).encode() if math.isfinite(real) else BEYOND
+            refused = value is not None and not is_real(value)
         else:
             kept = whole(value, UINT64 if kinds.get(name) == "unsigned" else INT64)
             text = b"" if kept is None else b"%d" % kept
+            refused = value is not None and kept is None
+        unread.update([census.no_number(group, event, name)] * refused)
         if text:
             found[name] = text
     return found

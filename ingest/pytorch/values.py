@@ -93,6 +93,11 @@ def number(value: Any) -> float:
         return math.inf if value > 0 else -math.inf
 
 
+def is_real(value: Any) -> bool:
+    """Whether it says a number, or that it is none (NaN)."""
+    return isinstance(value, float) or not math.isnan(number(value))
+
+
 def exact_ns(text: str) -> int | None:
     """Decimal microseconds as whole nanoseconds; more digits are cut off."""
     head, _, decimals = text.partition(".")

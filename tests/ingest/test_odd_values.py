@@ -190,3 +190,17 @@ def test_counters_without_names(convert: Convert) -> None:
     trace.events[-1].pop("name")
     found = convert(trace)
     assert found.rows("samples", "counter", "value") == [("clock", 5.0), ("clock", 5.0), ("", 5.0)]
+
+
+@pytest.mark.parametrize("printer", [kineto, compact])
+def test_a_value_that_is_no_number_is_counted(convert: Convert, printer: Any) -> None:
+    """`NaN` says that there is none, and a number may stand in quotes."""
+    odd = {"correlation": 2**63, "context": "seven", "shared memory": -(2**64), "blocks per SM": "many"}
+    trace = two(**odd, queued="12", **{"warps per SM": Raw("NaN"), "registers per thread": Raw("null")})
+    trace.add("i", "cpu_instant_event", "[memory]", T0, s="t", args={"Bytes": 1, "Addr": 2**64, "Device Id": "0"})
+    found = convert(printer(trace))
+    row = found.launch("kernel2")
+    assert (row["correlation_id"], row["context"], row["shared_bytes"], row["queued_ns"]) == (None, None, None, 12)
+    note = "(no number, or beyond 64 bits): unknown"
+    wrong = {reason: n for reason, n in found.report("unread").items() if reason.endswith(note)}
+    assert wrong == {f"argument kernel: {name} {note}": 1 for name in odd} | {f"argument [memory]: Addr {note}": 1}

@@ -410,3 +410,17 @@ def test_what_a_launch_lacks_is_counted(tmp_path: Path) -> None:
     assert found.launches.filter(pl.col("duration_ns").is_null())["name"].to_list() == [""]
     assert found.report("lost") == {"name of a kernel": 1}
     assert found.report("note")["launch without a duration"] == 1
+
+
+def test_a_correlation_that_comes_again_belongs_to_the_last_call_before(tmp_path: Path) -> None:
+    """32 bits of them begin anew; a call of no kernel in between changes nothing."""
+    late = 10_000_000
+    again = exports.Call(late, 300, "cuLaunchKernel", 1)
+    kernel = exports.Kernel(late + 900, 50, exports.PLAIN, (1, 1, 1), (32, 1, 1), 1)
+    found = build(tmp_path, kernels=(*exports.KERNELS, kernel), calls=(again, *exports.CALLS))
+    ones = found.rows("launches", "start_ns", "process", "correlation_id", "api_call", "launch_start_ns")
+    assert [row for row in ones if row[2] == 1] == [
+        (1_000_500, FIRST, 1, "cudaLaunchKernel", 1_000_100),
+        (1_001_000, SECOND, 1, "cudaLaunchKernel", 1_000_100),
+        (late + 900, FIRST, 1, "cuLaunchKernel", late),
+    ]
