@@ -358,8 +358,13 @@ def _places(con: Connection, name: str, params: Mapping[str, Any], selection: Se
 
 
 def told(con: Connection, places: Sequence[Row]) -> Row | None:
-    """What the timeline shows about the first of the launches; None where there is none."""
-    return rows(con, "tui_timeline_told", places[0])[0] if places else None
+    """What the timeline shows about the first of the launches, its `caller` among it; None where there is none."""
+    if not places:
+        return None
+    (found,) = rows(con, "tui_timeline_told", {name: places[0][name] for name in ("trace_id", "launch_index")})
+    call = {name: found[name] for name in ("trace_id", "api_index")}
+    callers = rows(con, "tui_timeline_caller", call) if found["api_index"] is not None else []
+    return {**found, "caller": next(iter(callers), None)}
 
 
 def lane_of(shown: Axis, row: Row) -> Lane:

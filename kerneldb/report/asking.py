@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 import itertools
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import polars as pl
 
@@ -17,7 +17,7 @@ from kerneldb.selection import Selection
 from kerneldb.warehouse import execute
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import duckdb
     import pyarrow as pa
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from kerneldb.report.model import Plan
 
     Rows = list[dict[str, Any]]
+
+T = TypeVar("T")
 
 FOUND: Final = "found_"
 """Statements read the rows of another one as a relation of this prefix and its name."""
@@ -81,6 +83,10 @@ class Asking:
         """The steps of the critical path of a trace, by its clock."""
         Selection(None, (trace,)).bind(self._con)
         return list(critical.in_traces(self._con))
+
+    def of(self, work: Callable[..., T], *args: Any, **options: Any) -> T:
+        """What a function of `kerneldb.api` says of the connection."""
+        return work(self._con, *args, **options)
 
     def rule_rows(self, name: str) -> Rows:
         """The rows of the statement of a rule."""

@@ -1,9 +1,14 @@
-"""What a timeline in a page holds: all events of a trace as rows of columns, packed for `timeline.js`.
+"""What a timeline in a page holds: the events of a trace as rows of columns, packed for `timeline_data.js`.
+
+Of a trace of more than `MOST` events, those shorter than a step are summed, by the step in which they begin: what is
+summed is an item of `n` events, which together took `busy_ns`, named after the longest. A page that is served asks for
+the stretch that it shows, in finer steps.
 
 The packed form is gzip over: the length of a header (4 bytes, little-endian), the header (JSON), and for each row of
-the header its columns start (delta from the event before, the first from the origin), duration, name and link (1 + the
-number of the event on the host that launched it; 0: none), each as `PLANES` planes of bytes, lowest first. Times are
-in ns.
+the header its columns start (delta from the item before, the first from the origin), duration, name and link (1 + the
+number of the item on the host that launched it; 0: none), each as `PLANES` planes of bytes, lowest first. Rows with
+`summed` have two more, n and busy_ns; in a page that is served all have one more, `key`: of a launch 1 + the start of
+its call, of an operator or a call 1 + its id; 0: none. Times are in ns.
 """
 
 from __future__ import annotations
@@ -17,7 +22,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from kerneldb.api import timeline, tracks
 from kerneldb.output.text import harmless
+from kerneldb.output.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,89 +34,180 @@ if TYPE_CHECKING:
 PLANES: Final = 6
 """Bytes of a number: 2^48 ns are 78 hours."""
 MOST: Final = 1_000_000
-"""Events of a page; beyond it the shortest are left out."""
+"""Events of a page that are held one by one, and rows of one with sums."""
 PATH: Final = "critical path"
 MOST_ON_PATH: Final = 20_000
 """With more launches than this, a page has no critical path: it would take minutes."""
+BINS: Final = 4000
+"""Steps of a whole trace in a page that is served: as many as a wide screen has columns."""
+MOST_BINS: Final = 20_000
+DERIVED: Final = ("idle", "phase", "module", PATH)
+"""Lanes whose items are no events of the trace."""
+CALLERS: Final = ("operators", "API calls")
+UNKNOWN: Final = "not asked for"
 LEVEL: Final = 6
-COLUMNS: Final = ("place", "lane", "row", "name", "category", "start_ns", "duration_ns", "number", "link")
+COLUMNS: Final = (
+    "place", "lane", "row", "name", "category", "start_ns", "duration_ns", "number", "link", "n", "busy_ns", "key",
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of a trace: events shorter than `step_ns` are summed; 0: none are."""
+
+    first_ns: int
+    last_ns: int
+    step_ns: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Extent:
+    """All of a trace: its number of events on host and GPU, `launches` among them."""
+
+    whole: Window
+    events: int
+    launches: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Events:
-    """Rows of events in order of places and lanes (columns `COLUMNS`), and counters (name, ts_ns, value, unit).
+    """Rows of items in order of places and lanes (columns `COLUMNS`), and counters (name, ts_ns, value, unit).
 
-    `shown` of `found` events are in `frame`; `shortest_ns` is the shortest of those that were chosen by their length.
+    They show `window` of the trace `found`; `live` is its name, in a page that is served and asks for more.
     """
 
     frame: pl.DataFrame
     counters: pl.DataFrame
-    found: int
-    shortest_ns: int | None
-
-    @property
-    def shown(self) -> int:
-        """Number of events."""
-        return self.frame.height
+    found: Extent
+    window: Window
+    live: str = ""
 
     def note(self) -> str:
-        """What is left out, as a sentence; nothing where all are shown."""
-        if self.shown == self.found:
+        """What is summed, as a sentence; nothing where all events are there one by one."""
+        if not self.window.step_ns:
             return ""
-        return f"{self.shown:,} of {self.found:,} events: those shorter than {self.shortest_ns:,} ns are left out."
+        if self.live:
+            return f"{self.found.events:,} events: what is too short to be seen is drawn as sums, until you zoom in."
+        alone = self.frame.filter(pl.col("n") == 1, ~pl.col("lane").is_in(DERIVED)).height
+        step = duration(self.window.step_ns)
+        return (
+            f"{alone:,} of {self.found.events:,} events one by one, all of {step} and more among them; "
+            f"shorter ones are summed by {step}. kerneldb serve shows each."
+        )
 
 
-def gather(ask: Asking, most: int = MOST) -> Events:
-    """The events of the trace that `ask` is about: launches before all others, long ones before short ones."""
-    launches, host = _launches(ask), _host(ask)
-    parts = [*_path(ask, launches.height), _spans(ask), launches, _gaps(ask), host]
-    frame = pl.concat(parts)
-    found = frame.height
-    if found > most:
-        rank = pl.col("place").str.starts_with("GPU").rank("dense", descending=True)
-        frame = frame.with_row_index("order").sort(rank, "duration_ns", descending=[False, True]).head(most)
-        shortest = frame["duration_ns"][-1]
-        return Events(frame.sort("order").drop("order"), ask.frame("events_samples"), found, int(shortest))
-    return Events(frame, ask.frame("events_samples"), found, None)
+def gather(ask: Asking, most: int, *, live: bool = False) -> Events:
+    """The events of the trace that `ask` is about: one by one where there are at most `most`.
+
+    Else with sums: in steps that give at most `most` rows, or (`live`) as many as a screen shows.
+    """
+    found = extent(ask)
+    if found.events <= most:
+        return Events(*_items(ask, found.whole, found), found, found.whole)
+    if live:
+        return window(ask, found, found.whole.first_ns, found.whole.last_ns, BINS)
+    stretch = dataclasses.replace(found.whole, step_ns=_step(ask, found.whole, most))
+    return Events(*_items(ask, stretch, found), found, stretch)
+
+
+def extent(ask: Asking) -> Extent:
+    """When the trace begins and ends, and what it holds."""
+    (row,) = ask.rows("events_extent")
+    return Extent(Window(row["first_ns"] or 0, row["last_ns"] or 1), row["n"], row["launches"])
+
+
+def window(ask: Asking, found: Extent, first_ns: int, last_ns: int, bins: int) -> Events:
+    """A stretch of a trace for a page that is served, in at most `MOST_BINS` steps."""
+    steps = max(1, min(bins, MOST_BINS))
+    stretch = Window(first_ns, last_ns, max(1, (last_ns - first_ns) // steps))
+    return Events(*_items(ask, stretch, found, part=True), found, stretch, str(ask.params["trace"]))
+
+
+def _step(ask: Asking, whole: Window, most: int) -> int:
+    """The first step, each twice the one before, with which there are at most `most` rows."""
+    step = max(1, (whole.last_ns - whole.first_ns) // most)
+    while ask.also({"step_ns": step}).rows("events_count")[0]["n"] > most:
+        step *= 2
+    return step
+
+
+def _items(ask: Asking, stretch: Window, found: Extent, *, part: bool = False) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The items of a stretch, and its counters; of a whole trace with few launches the critical path, too."""
+    ask = ask.also(dataclasses.asdict(stretch))
+    numbered = ask.frame("events_host").with_row_index("number")
+    gpu = _launches(ask, numbered, found.whole.first_ns)
+    host = _plain(numbered, key=pl.when(pl.col("lane").is_in(CALLERS)).then(pl.col("id") + 1))
+    gaps = _gaps(ask, part=part)
+    path = () if part or found.launches > MOST_ON_PATH else _path(ask)
+    return pl.concat([*path, _plain(ask.frame("events_spans")), gpu, gaps, host]), ask.frame("events_samples")
 
 
 def _plain(frame: pl.DataFrame, **others: Any) -> pl.DataFrame:
-    """Rows with all columns: `others` as they are given, what is missing NULL."""
+    """Rows with all columns: `others` as they are given, what is missing NULL; an event each, unless it is said."""
     held = frame.with_columns(**others)
-    absent = {name: pl.lit(None) for name in ("category", "number", "link") if name not in held.columns}
-    whole = held.with_columns(**absent).with_columns(
+    absent = {name: pl.lit(None) for name in ("category", "number", "link", "key") if name not in held.columns}
+    alone = {} if "n" in held.columns else {"n": pl.lit(1), "busy_ns": pl.col("duration_ns")}
+    whole = held.with_columns(**absent, **alone).with_columns(
         pl.col("place", "lane", "name", "category").cast(pl.String),
-        pl.col("start_ns", "duration_ns", "number", "link").cast(pl.Int64),
+        pl.col("start_ns", "duration_ns", "number", "link", "n", "busy_ns", "key").cast(pl.Int64),
     )
     return _rows(whole).select(COLUMNS)
 
 
-def _host(ask: Asking) -> pl.DataFrame:
-    """What threads did."""
-    return _plain(_numbered(ask))
-
-
-def _numbered(ask: Asking) -> pl.DataFrame:
-    return ask.frame("events_host").with_row_index("number")
-
-
-def _launches(ask: Asking) -> pl.DataFrame:
-    """Launches, linked with their call, else with their operator."""
-    host = _numbered(ask)
+def _launches(ask: Asking, host: pl.DataFrame, origin: int) -> pl.DataFrame:
+    """Launches, linked with their call, else with their operator, else with the sum of calls in which theirs is."""
     found = ask.frame("events_launches")
     for name, lane in (("api_index", "API calls"), ("op_id", "operators")):
-        of = host.filter(pl.col("lane") == lane, pl.col(name).is_not_null()).select(name, pl.col("number").alias(lane))
+        of = host.filter(pl.col("lane") == lane).select(pl.col("id").alias(name), pl.col("number").alias(lane))
         found = found.join(of.unique(name, keep="first"), on=name, how="left", maintain_order="left")
-    return _plain(found, link=pl.coalesce("API calls", "operators"))
+    found = _among_sums(found, host)
+    key = pl.col("called_ns") - origin + 1
+    return _plain(found, link=pl.coalesce("API calls", "operators", "sums"), key=pl.when(key > 0).then(key))
 
 
-def _gaps(ask: Asking) -> pl.DataFrame:
-    return _plain(ask.frame("events_gaps"), lane=pl.lit("idle"), category="idle: " + pl.col("cause"))
+def _among_sums(found: pl.DataFrame, host: pl.DataFrame) -> pl.DataFrame:
+    """With the column `sums`: the number of the sum of calls in which the call of a launch is."""
+    sums = host.filter(pl.col("lane") == "API calls", pl.col("n") > 1).select(
+        "start_ns", pl.col("number").alias("sums"), (pl.col("start_ns") + pl.col("duration_ns")).alias("until_ns")
+    )
+    if sums.is_empty():
+        return found.with_columns(sums=pl.lit(None, dtype=pl.UInt32))
+    placed = found.with_row_index("order").sort("called_ns")
+    near = placed.join_asof(sums.sort("start_ns"), left_on="called_ns", right_on="start_ns", coalesce=False)
+    return near.with_columns(sums=pl.when(pl.col("called_ns") <= pl.col("until_ns")).then("sums")).sort("order")
 
 
-def _path(ask: Asking, launches: int) -> Iterator[pl.DataFrame]:
-    """The critical path, unless there are so many `launches` that it takes too long."""
-    steps = ask.critical_path(str(ask.params["trace"])) if launches <= MOST_ON_PATH else []
+def _gaps(ask: Asking, *, part: bool) -> pl.DataFrame:
+    """Idle times with their causes; of a `part` of a trace without, which are asked for when it is there."""
+    if part:
+        found = ask.frame("events_breaks").with_columns(name=pl.lit("idle"), cause=pl.lit(UNKNOWN))
+    else:
+        found = ask.frame("events_gaps")
+    return _plain(found, lane=pl.lit("idle"), category="idle: " + pl.col("cause"))
+
+
+def caused(ask: Asking, stretch: Window) -> Iterator[tuple[str, str, str, int, int]]:
+    """Of each idle time of a stretch its place, its cause, what it is called, its start and its duration."""
+    axis = ask.of(timeline.axis, [ask.params["trace"]])
+    if not axis.traces:
+        return
+    shift = axis.traces[0].shift_ns
+    part = timeline.Stretch(stretch.first_ns + shift, stretch.last_ns - stretch.first_ns, 1)
+    for _, found in ask.of(tracks.gaps, axis, part, causes=True):
+        gap = found.facts
+        place = f"GPU {'?' if gap['device'] is None else gap['device']}"
+        then = gap["next_op"] or gap["next"]
+        told = [
+            gap["cause"],
+            f": {gap['waiting_call']}" if gap["waiting_call"] else "",
+            f", then {then}" if then else "",
+        ]
+        yield place, gap["cause"], "".join(told), found.begins_ns - shift, found.ends_ns - found.begins_ns
+
+
+def _path(ask: Asking) -> Iterator[pl.DataFrame]:
+    """The critical path."""
+    steps = ask.critical_path(str(ask.params["trace"]))
     if not steps:
         return
     what = pl.when(pl.col("part") == "host").then(pl.coalesce("call", "op")).otherwise(pl.col("kernel"))
@@ -117,10 +215,6 @@ def _path(ask: Asking, launches: int) -> Iterator[pl.DataFrame]:
     told = pl.concat_str(pl.col("part") + ": " + pl.col("cause"), what, separator=", ", ignore_nulls=True)
     lane = pl.lit(PATH)
     yield _plain(found.select("start_ns", "duration_ns", category="part", name=told), place=lane, lane=lane)
-
-
-def _spans(ask: Asking) -> pl.DataFrame:
-    return _plain(ask.frame("events_spans"))
 
 
 def _rows(frame: pl.DataFrame) -> pl.DataFrame:
@@ -134,36 +228,49 @@ def _rows(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _open_at(lane: pl.DataFrame) -> pl.Series:
-    """How many earlier events of the lane, which is in order of starts, have not ended when each begins."""
+    """How many earlier events of the lane, which is in order of starts, have not ended when each begins.
+
+    Sums reach as far as what they stand for, which may be beyond the event around its first: nothing is within them.
+    """
+    alone = lane["n"] == 1
     ends = lane["start_ns"] + lane["duration_ns"]
-    if not (lane["start_ns"] < ends.shift(1).cum_max()).any():
+    if not (lane["start_ns"] < ends.set(~alone, None).shift(1).forward_fill().cum_max()).any():
         return pl.repeat(0, lane.height, dtype=pl.Int64, eager=True)
     rows: list[int] = []
     opened: list[int] = []
-    for start, end in zip(lane["start_ns"].to_list(), ends.to_list(), strict=True):
+    for start, end, is_event in zip(lane["start_ns"].to_list(), ends.to_list(), alone.to_list(), strict=True):
         while opened and opened[-1] <= start:
             opened.pop()
         rows.append(len(opened))
-        opened.append(end)
+        if is_event:
+            opened.append(end)
     return pl.Series(rows, dtype=pl.Int64)
 
 
 def packed(events: Events) -> bytes:
-    """The gzip that `timeline.js` reads."""
-    frame = events.frame
+    """The gzip that `timeline_data.js` reads."""
+    frame, whole = events.frame, events.found.whole
     names = frame.select(pl.col("name", "category")).unique(maintain_order=True).with_row_index("code")
     coded = frame.join(names, on=("name", "category"), how="left", nulls_equal=True, maintain_order="left")
     order = coded.with_row_index("at").filter(pl.col("number").is_not_null()).select("number", link_to="at")
     coded = coded.join(order, left_on="link", right_on="number", how="left", maintain_order="left")
-    origin = int(frame["start_ns"].min() or 0) if frame.height else 0  # type: ignore[arg-type]  # of integers
     lanes: list[dict[str, Any]] = []
     columns: list[bytes] = []
     by_row = coded.partition_by("place", "lane", "row", as_dict=True, maintain_order=True)
     for (place, lane, row), part in by_row.items():
-        lanes.append({"place": place, "lane": lane, "row": row, "n": part.height})
-        columns += _columns(part.sort("start_ns", maintain_order=True), origin)
+        summed = bool((part["n"] > 1).any())
+        lanes.append({"place": place, "lane": lane, "row": row, "n": part.height, "summed": summed})
+        columns += _columns(part.sort("start_ns", maintain_order=True), whole.first_ns, summed, bool(events.live))
     header = {
-        "origin": origin,
+        "origin": whole.first_ns,
+        "end": whole.last_ns - whole.first_ns,
+        "events": events.found.events,
+        "window": [
+            events.window.first_ns - whole.first_ns,
+            events.window.last_ns - whole.first_ns,
+            events.window.step_ns,
+        ],
+        "live": events.live,
         "names": [harmless(str(name)) for name in names["name"]],
         "categories": names["category"].to_list(),
         "lanes": lanes,
@@ -176,12 +283,17 @@ def packed(events: Events) -> bytes:
     return b"".join(body)
 
 
-def _columns(part: pl.DataFrame, origin: int) -> Iterator[bytes]:
+def _columns(part: pl.DataFrame, origin: int, summed: bool, live: bool) -> Iterator[bytes]:
     start = part["start_ns"]
     yield _planes(start.diff().fill_null(start[0] - origin))
     yield _planes(part["duration_ns"])
     yield _planes(part["code"])
     yield _planes(part["link_to"].cast(pl.Int64).fill_null(-1) + 1)
+    if summed:
+        yield _planes(part["n"])
+        yield _planes(part["busy_ns"])
+    if live:
+        yield _planes(part["key"].fill_null(0))
 
 
 def _planes(values: pl.Series) -> bytes:

@@ -23,12 +23,13 @@ TOGETHER: Final = (
 ALL_SHORT: Final = 90
 
 
-def single(database: Database, names: Sequence[str], rule: str | None = None, most_events: int = events.MOST) -> Report:
+def single(database: Database, names: Sequence[str], rule: str | None = None, *, live: bool = False) -> Report:
     """The report on the traces that `names` mean (see `named`). Raises UsageError for an unknown name or rule.
 
     Each trace with times has its own sections; counters of all of them have sections by model of GPU, with those of
     the run of a trace with times. `rule` is the rule of `bounds` by which counters are classified. The launches of a
-    trace that are primary in another one are in the sections of that one. A timeline holds at most `most_events`.
+    trace that are primary in another one are in the sections of that one. With `live`, timelines ask for more (see
+    `events`).
     """
     counters.check_rule(database, rule)
     meant = [row for name in names for row in named(database, name)]
@@ -39,17 +40,25 @@ def single(database: Database, names: Sequence[str], rule: str | None = None, mo
         known |= {row["trace"]: row for row in named(database, instead[trace])}
     found = list(known.values())
     with asking(database) as ask:
-        sections = _sections(ask, found, rule, most_events)
+        sections = _sections(ask, found, rule, live)
     return Report(f"GPU kernels of {', '.join(names)}", made(database), tuple(sections))
 
 
-def _sections(ask: Asking, found: Sequence[dict[str, Any]], rule: str | None, most_events: int) -> list[Section]:
+def timeline(database: Database, name: str) -> Report:
+    """The timeline of one trace alone, which asks for more. Raises UsageError for an unknown name."""
+    database.traces([name])
+    with asking(database) as ask:
+        one = ask.about(trace=name)
+        return Report(name, made(database), (Section("Timeline", (_timeline(one, charts.lanes([]), live=True),)),))
+
+
+def _sections(ask: Asking, found: Sequence[dict[str, Any]], rule: str | None, live: bool) -> list[Section]:
     """Those of each trace with times, those of the counters of all, and the appendices."""
     timed = [ask.about(trace=row["trace"]) for row in found if row["kind"] not in counters.KINDS]
     sections: list[Section] = []
     for one in timed:
         prefix = f"{one.params['trace']}: " if len(timed) > 1 else ""
-        sections += [dataclasses.replace(part, title=prefix + part.title) for part in _of_trace(one, most_events)]
+        sections += [dataclasses.replace(part, title=prefix + part.title) for part in _of_trace(one, live)]
     if not timed:
         sections.append(Section("Setup", (), (), NO_TIMES))
     sections += counters.sections(ask, [row["trace"] for row in found], rule)
@@ -76,13 +85,13 @@ def made(database: Database) -> str:
     return f"made by kerneldb {__version__} from {database.path.name}, {now}"
 
 
-def _of_trace(ask: Asking, most_events: int) -> list[Section]:
+def _of_trace(ask: Asking, live: bool) -> list[Section]:
     """Setup, advice and times of a trace."""
     found = why.verdict(ask)
     setup = Section("Setup", (ask.table(contents.SETUP), ask.table(contents.LACKS)))
     remark = " ".join([found.headline(), *found.unknown, *([] if found.advice else ["No rule found anything."])])
     sections = [Section(contents.WHY, (ask.table(contents.WALL),), found.advice, remark), setup, _top(ask)]
-    return sections + _time(ask, most_events) if found.span_ns else sections
+    return sections + _time(ask, live) if found.span_ns else sections
 
 
 def _top(ask: Asking) -> Section:
@@ -103,9 +112,9 @@ def _shares(caption: str, table: Table, label: str) -> Iterator[Chart]:
         yield Chart(caption, charts.bars(rows, label, "share_pct", "share of GPU time in %", ["n"]), table.sql)
 
 
-def _time(ask: Asking, most_events: int) -> list[Section]:
+def _time(ask: Asking, live: bool) -> list[Section]:
     lanes, steps = ask.rows("timeline"), ask.rows("iteration_times")
-    timeline = [_timeline(ask, charts.lanes(lanes), most_events)] if lanes else []
+    timeline = [_timeline(ask, charts.lanes(lanes), live)] if lanes else []
     bars = charts.columns(steps, "iteration", "total_ms", "ms") if steps else None
     drawn = [Chart("GPU time of each", bars, ask.sql("iteration_times"))] if bars else []
     less = contents.OVERHEAD, contents.FUSION, contents.CONVERSIONS, contents.COLLECTIVES
@@ -122,9 +131,9 @@ def _time(ask: Asking, most_events: int) -> list[Section]:
     ]
 
 
-def _timeline(ask: Asking, spec: dict[str, Any], most: int) -> Chart:
+def _timeline(ask: Asking, spec: dict[str, Any], live: bool) -> Chart:
     """All events; `spec` draws the streams where a browser cannot unpack them."""
-    found = events.gather(ask, most)
+    found = events.gather(ask, events.MOST, live=live)
     remark = f" ({found.note()[:-1]})" if found.note() else ""
     return Chart(f"Host and streams over time{remark}", spec, ask.sql("timeline"), events.inlined(found))
 

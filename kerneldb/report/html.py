@@ -18,6 +18,7 @@ from kerneldb.output.text import harmless
 from kerneldb.output.units import duration
 from kerneldb.report.model import Chart, Report, is_number, notes, shown
 
+TIMELINE: Final = ("timeline_data.js", "timeline.js", "timeline_live.js")
 TOLD: Final = 5
 """Marks of a chart that its text names."""
 UNUSABLE: Final = (OSError, UnicodeDecodeError, RuntimeError)
@@ -41,7 +42,7 @@ def page(report: Report) -> str:
         script=_safe(script() if drawn else ""),
         specs=_safe(specs),
         timelines=_safe(_inline(timelines)),
-        timeline_script=_safe(_file("timeline.js") if timelines else ""),
+        timeline_script=_safe("".join(map(_file, TIMELINE)) if timelines else ""),
         chart_id=lambda block: numbers[id(block)],
         duration=duration,
         is_number=is_number,

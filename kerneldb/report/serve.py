@@ -19,7 +19,7 @@ from kerneldb.errors import KerneldbError
 from kerneldb.output import records
 from kerneldb.output.text import harmless
 from kerneldb.output.values import python_values
-from kerneldb.report import changes, gather, html
+from kerneldb.report import changes, gather, html, live
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,10 +35,11 @@ HOST: Final = "127.0.0.1"
 COOKIE: Final = "kerneldb"
 ROWS: Final = 10_000
 """Rows of an answer; the page says where there are more."""
+LIVE: Final = {
+    "gaps": live.gaps, "causes": live.causes, "find": live.find, "sums": live.sums, "launched": live.launched,
+}  # fmt: skip
 MOST_EXACT: Final = 2**53
 PATIENCE_S: Final = 60.0
-MOST_EVENTS: Final = 5_000_000
-"""Events of a timeline: more than a file holds, since nobody has to send them."""
 HEADERS: Final = {
     "content-security-policy": (
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; connect-src 'self'; "
@@ -52,13 +53,16 @@ HEADERS: Final = {
 
 
 def application(database: Database, token: str) -> Starlette:
-    """The pages `/`, `/trace` and `/compare`, and for programs `/api/query` and `/api/schema`."""
+    """The pages `/`, `/trace`, `/timeline` and `/compare`, and for programs and pages what is below `/api`."""
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
     from starlette.routing import Route
 
-    pages = {"/": _index, "/trace": _trace, "/compare": _compare, "/api/schema": _schema}
+    pages = {
+        "/": _index, "/trace": _trace, "/timeline": _timeline, "/compare": _compare, "/api/schema": _schema,
+        "/api/timeline": _window, **{f"/api/timeline/{name}": _live(answer) for name, answer in LIVE.items()},
+    }  # fmt: skip
     routes = [Route(path, _guarded(page, database, token)) for path, page in pages.items()]
     routes.append(Route("/api/query", _guarded(_query, database, token), methods=["POST"]))
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"], www_redirect=False)
@@ -131,7 +135,33 @@ def _trace(database: Database, asked: Any) -> Response:
     from starlette.responses import HTMLResponse
 
     names = asked.getlist("name")
-    return HTMLResponse(html.page(gather.single(database, names, most_events=MOST_EVENTS)))
+    return HTMLResponse(html.page(gather.single(database, names, live=True)))
+
+
+def _timeline(database: Database, asked: Any) -> Response:
+    """The timeline alone: of a large trace it is there long before the answers of a report are."""
+    from starlette.responses import HTMLResponse
+
+    return HTMLResponse(html.page(gather.timeline(database, asked.get("name", ""))))
+
+
+def _window(database: Database, asked: Any) -> Response:
+    from starlette.responses import Response
+
+    with live.question(database, asked) as question:
+        return Response(live.window(question), media_type="application/octet-stream")
+
+
+def _live(answer: Callable[[live.Question], Any]) -> Callable[[Database, Any], Response]:
+    """An answer to a page about a trace, as JSON."""
+
+    def page(database: Database, asked: Any) -> Response:
+        from starlette.responses import Response
+
+        with live.question(database, asked) as question:
+            return Response(records.encode(answer(question)), media_type="application/json")
+
+    return page
 
 
 def _compare(database: Database, asked: Any) -> Response:

@@ -1,57 +1,14 @@
-/* A timeline on a canvas: packed events (kerneldb/report/events.py) in rows, drawn at most once per pixel. */
+/* A timeline on a canvas: packed events (kerneldb/report/events.py) in rows, drawn at most once per pixel. Items of rows that are `summed` may stand for
+   several events, `many`, which took `busy` together. */
 "use strict";
 const Timeline = (() => {
-  const PLANES = 6, TOP = 22, GAP = 8, HEAD = 18, ROW = 15, COUNTER = 42;
+  const {first, time} = Packed;
+  const TOP = 22, GAP = 8, HEAD = 18, ROW = 15, COUNTER = 42;
   const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c7a00", "#7f7f7f"];
   const IDLE = {launching: "#b03a2e", synchronisation: "#d68910", allocation: "#9a7d0a", "blocking copy": "#2471a3", "data loading": "#7d3c98",
     "launch latency": "#85929e", "between launches": "#85929e", dependency: "#148f77"};
   const KEYS = [["drag, ← →", "move"], ["wheel, + −", "zoom"], ["shift + drag", "choose a range"], ["0", "whole trace"], ["g, shift + g", "largest gap, next gap"],
     ["[ ]", "event before, after"], ["f", "from a kernel to its call and back"], ["Enter", "zoom to the event"], ["/", "search, then n and shift + n"], ["Esc", "choose nothing"]];
-
-  async function unpack(base64) {
-    const bytes = Uint8Array.from(atob(base64), (one) => one.charCodeAt(0));
-    return read(await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer());
-  }
-
-  function read(buffer) {
-    const size = new DataView(buffer).getUint32(0, true);
-    const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));
-    const bytes = new Uint8Array(buffer);
-    let at = 4 + size, base = 0;
-    const column = (n, Kind) => {
-      const out = new Kind(n);
-      for (let plane = 0, scale = 1; plane < PLANES; plane++, scale *= 256) {
-        for (let i = 0; i < n; i++) { const byte = bytes[at + i]; if (byte) out[i] += byte * scale; }
-        at += n;
-      }
-      return out;
-    };
-    for (const lane of head.lanes) {
-      lane.start = column(lane.n, Float64Array);
-      for (let i = 1; i < lane.n; i++) lane.start[i] += lane.start[i - 1];
-      lane.length = column(lane.n, Float64Array);
-      lane.name = column(lane.n, Uint32Array);
-      lane.link = column(lane.n, Uint32Array);
-      lane.base = base;
-      base += lane.n;
-      lane.gpu = lane.place.startsWith("GPU");
-      lane.launches = lane.gpu && !["phase", "module", "idle"].includes(lane.lane);
-    }
-    return head;
-  }
-
-  /* The first place in a sorted array whose value is at least `value`. */
-  function first(array, value, low = 0) {
-    let high = array.length;
-    while (low < high) { const middle = (low + high) >> 1; if (array[middle] < value) low = middle + 1; else high = middle; }
-    return low;
-  }
-
-  function time(ns) {
-    const size = Math.abs(ns);
-    const [scale, unit] = size >= 1e9 ? [1e9, "s"] : size >= 1e6 ? [1e6, "ms"] : size >= 1e3 ? [1e3, "µs"] : [1, "ns"];
-    return `${Number((ns / scale).toPrecision(4)).toLocaleString("en")} ${unit}`;
-  }
 
   /* Black or white, whichever can be read on a colour. */
   function on(colour) {
@@ -71,16 +28,17 @@ const Timeline = (() => {
       this.box = box;
       this.data = data;
       this.closed = new Set(data.lanes.filter((lane) => lane.lane === "Python").map((lane) => this.key(lane)));
-      this.end = Math.max(1, ...data.lanes.map((lane) => lane.n ? lane.start[lane.n - 1] + lane.length[lane.n - 1] : 0));
+      this.end = Math.max(1, data.end);
       this.from = 0; this.to = this.end;
       this.chosen = this.range = this.matches = null;
-      this.colours = data.names.map((name, i) => this.colour(data.categories[i], name));
+      this.paints();
       this.gaps = this.largest();
       this.build();
       this.arrange();
       this.resize();
     }
 
+    paints() { this.colours = this.data.names.map((name, i) => this.colour(this.data.categories[i], name)); }
     key(lane) { return `${lane.place}\n${lane.lane}`; }
 
     colour(category, name) {
@@ -120,7 +78,7 @@ const Timeline = (() => {
     }
 
     words() {
-      const n = this.data.lanes.reduce((sum, lane) => sum + lane.n, 0);
+      const n = this.data.events;
       const places = [...new Set(this.data.lanes.map((lane) => lane.place))];
       return `Timeline of ${time(this.end)}: ${n.toLocaleString("en")} events of ${places.join("; ")}. Keys: ${KEYS.map((pair) => pair.join(": ")).join("; ")}.`;
     }
@@ -232,7 +190,7 @@ const Timeline = (() => {
       for (const row of this.rows) {
         if (row.head) this.head(row, ink, line);
         else if (row.counter) this.counter(row, dim, line);
-        else this.row(row);
+        else this.row(row, ink);
       }
       this.marks(ink);
     }
@@ -275,17 +233,21 @@ const Timeline = (() => {
     }
 
     /* Events that are narrower than a pixel are drawn as one, and the search for the next begins after it. */
-    row(row) {
-      const {start, length, name, n} = row.lane, pen = this.pen, scale = this.wide / (this.to - this.from), ends = this.ends(row.lane);
+    row(row, ink) {
+      const {start, length, name, n, many, busy} = row.lane, pen = this.pen, scale = this.wide / (this.to - this.from), ends = this.ends(row.lane);
       const high = ROW - 2, y = row.y + 1, right = this.left + this.wide, names = this.data.names, matches = this.matches;
       let i = first(ends, this.from), last = -1;
       while (i < n && start[i] <= this.to) {
         const x = Math.max(this.left, this.left + (start[i] - this.from) * scale);
         const stop = Math.min(right, this.left + (start[i] + length[i] - this.from) * scale), width = Math.max(stop - x, 0.8);
         const colour = matches && !matches.has(name[i]) ? "#8886" : this.colours[name[i]];
+        const share = many?.[i] > 1 ? Math.min(1, busy[i] / Math.max(1, length[i])) : 1;
+        if (share < 1) { pen.fillStyle = `${colour.slice(0, 7)}50`; pen.fillRect(x, y, width, high * (1 - share)); last = -1; }
         if (colour !== last) { pen.fillStyle = colour; last = colour; }
-        pen.fillRect(x, y, width > 3 ? width - 0.5 : width, high);
-        if (width > 28) {
+        pen.fillRect(x, y + high * (1 - share), width > 3 ? width - 0.5 : width, high * share);
+        if (many?.[i] > 1) {
+          if (width > 70) { pen.fillStyle = ink; last = -1; pen.fillText(`${many[i].toLocaleString("en")} events`, x + 3, y + high / 2 + 0.5); }
+        } else if (width > 28) {
           pen.fillStyle = on(colour); last = -1;
           pen.fillText(names[name[i]].slice(0, Math.floor((width - 6) / 5.6)), x + 3, y + high / 2 + 0.5);
         }
@@ -370,9 +332,15 @@ const Timeline = (() => {
       return best;
     }
 
+    /* The name of an item; of one that stands for several, how many. */
+    title({lane, i}) {
+      const name = this.data.names[lane.name[i]];
+      return lane.many?.[i] > 1 ? `${lane.many[i].toLocaleString("en")} events, the longest ${name}` : name;
+    }
+
     hover(x, y) {
       const found = this.under(x, y);
-      this.canvas.title = found?.lane && found.i !== undefined ? `${this.data.names[found.lane.name[found.i]]}, ${time(found.lane.length[found.i])}` : "";
+      this.canvas.title = found?.lane && found.i !== undefined ? `${this.title(found)}, ${time(found.lane.length[found.i])}` : "";
     }
 
     click(x, y) {
@@ -428,8 +396,10 @@ const Timeline = (() => {
         else cell.textContent = value;
         line.append(element("th", label), cell);
         table.append(line);
+        return cell;
       };
-      add(lane.lane === "idle" ? "idle" : "name", names[lane.name[i]]);
+      add(lane.lane === "idle" ? "idle" : "name", this.title(this.chosen));
+      if (lane.many?.[i] > 1) add("busy", `${time(lane.busy[i])}, ${(100 * lane.busy[i] / Math.max(1, lane.length[i])).toFixed(0)} %; ${this.data.live ? "zoom in to see each" : "only their sum is in this file"}`);
       add("where", `${lane.lane} · ${lane.place}`);
       add("start, duration", `${time(start)}, ${time(lane.length[i])}`);
       if (this.data.categories[lane.name[i]] && lane.launches) add("category", this.data.categories[lane.name[i]]);
@@ -437,15 +407,21 @@ const Timeline = (() => {
       let host = lane.gpu ? linked[0] : null;
       if (lane.lane === "idle") host = this.after(lane, start + lane.length[i]);
       if (lane.gpu && host) {
-        const before = start - host.lane.start[host.i], name = names[host.lane.name[host.i]];
+        const before = start - host.lane.start[host.i], name = this.title(host);
         if (lane.lane === "idle") add("next launch", `${name}, begun ${time(Math.abs(before))} ${before < 0 ? "after" : "before"} the GPU ran dry`, host);
         else add("launched by", `${name}, ${time(before)} before`, host);
-      }
+      } else if (lane.launches && lane.key?.[i]) add("launched by", `a call ${time(start - lane.key[i] + 1)} before; f goes there`);
       const inside = host ? this.around(host.lane.place, host.lane.start[host.i]) : lane.gpu ? [] : this.around(lane.place, start).filter((one) => one.lane !== lane);
       for (const one of inside.filter((one) => !host || one.lane !== host.lane)) add(`in ${{annotations: "annotation", operators: "operator"}[one.lane.lane] ?? one.lane.lane}`, `${names[one.lane.name[one.i]]}, ${time(one.lane.length[one.i])}`, one);
       if (lane.lane === "idle" && host) for (const one of this.around(host.lane.place, start + lane.length[i] / 2)) add("host meanwhile", `${one.lane.lane}: ${names[one.lane.name[one.i]]}, ${time(one.lane.length[one.i])}`, one);
-      if (!lane.gpu && lane.lane !== "critical path") { add("launched", linked.length ? `${linked.length.toLocaleString("en")} activities, ${time(linked.reduce((sum, one) => sum + one.lane.length[one.i], 0))}` : "nothing"); for (const one of linked.slice(0, 8)) add("", names[one.lane.name[one.i]], one); }
+      if (!lane.gpu && lane.lane !== "critical path") this.tell_launched(add, linked);
       this.told.replaceChildren(table);
+    }
+
+    tell_launched(add, linked) {
+      const names = this.data.names;
+      add("launched", linked.length ? `${linked.length.toLocaleString("en")} activities, ${time(linked.reduce((sum, one) => sum + one.lane.length[one.i], 0))}` : "nothing");
+      for (const one of linked.slice(0, 8)) add("", names[one.lane.name[one.i]], one);
     }
 
     /* The call that launched what ran first at or after `t` on the GPU of a lane. */
@@ -462,17 +438,21 @@ const Timeline = (() => {
         for (let i = first(this.ends(lane), from); i < lane.n && lane.start[i] < to; i++) {
           const share = Math.min(to, lane.start[i] + lane.length[i]) - Math.max(from, lane.start[i]);
           if (share < 0) continue;
-          sum += share;
-          const key = `${lane.lane === "idle" ? "idle" : lane.launches ? "GPU" : lane.lane}\n${names[lane.name[i]]}`, held = sums.get(key) ?? [0, 0];
-          held[0] += share; held[1]++; sums.set(key, held);
+          sum += lane.many?.[i] > 1 ? lane.busy[i] * share / Math.max(1, lane.length[i]) : share;
+          const many = lane.many?.[i] > 1, took = many ? lane.busy[i] * share / Math.max(1, lane.length[i]) : share;
+          const key = `${lane.lane === "idle" ? "idle" : lane.launches ? "GPU" : lane.lane}\n${many ? "shorter ones, summed" : names[lane.name[i]]}`, held = sums.get(key) ?? [0, 0];
+          held[0] += took; held[1] += lane.many?.[i] ?? 1; sums.set(key, held);
         }
         if (lane.launches || lane.lane === "idle") busy.set(this.key(lane), (busy.get(this.key(lane)) ?? 0) + sum);
       }
-      const table = element("table"), head = element("tr");
+      this.tell_sums([...[...busy].map(([key, sum]) => [key.split("\n")[1], key.split("\n")[0], "", sum]),
+        ...[...sums].sort((one, other) => other[1][0] - one[1][0]).filter(([key]) => /^(GPU|idle|operators|API calls)\n/.test(key)).slice(0, 40).map(([key, [sum, n]]) => [...key.split("\n"), n.toLocaleString("en"), sum])]);
+    }
+
+    tell_sums(rows) {
+      const [from, to] = this.range, table = element("table"), head = element("tr");
       for (const title of ["", "name", "n", "time in the range", "%"]) head.append(element("th", title));
       table.append(head);
-      const rows = [...[...busy].map(([key, sum]) => [key.split("\n")[1], key.split("\n")[0], "", sum]),
-        ...[...sums].sort((one, other) => other[1][0] - one[1][0]).filter(([key]) => /^(GPU|idle|operators|API calls)\n/.test(key)).slice(0, 40).map(([key, [sum, n]]) => [...key.split("\n"), n.toLocaleString("en"), sum])];
       for (const [kind, name, n, sum] of rows) { const line = element("tr"); for (const cell of [kind, name, n, time(Math.round(sum)), (100 * sum / (to - from)).toFixed(1)]) line.append(element("td", cell)); table.append(line); }
       this.told.replaceChildren(element("p", `${time(Math.round(to - from))} from ${time(Math.round(from))}`), table);
     }
@@ -483,5 +463,5 @@ const Timeline = (() => {
     }
   }
 
-  return {View, unpack, read};
+  return {View};
 })();

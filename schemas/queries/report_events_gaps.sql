@@ -1,4 +1,4 @@
--- When no launch of a device ran, and why.
+-- When no launch of a device ran, for $step_ns and more, and why.
 SELECT
     'GPU ' || coalesce(device::VARCHAR, '?') AS place,
     cause,
@@ -6,5 +6,5 @@ SELECT
     gap_start_ns AS start_ns,
     gap_ns AS duration_ns
 FROM idle_gaps()
-WHERE trace = $trace
+WHERE trace = $trace AND gap_ns >= $step_ns
 ORDER BY place, start_ns;

@@ -1,9 +1,10 @@
--- What threads of the host did: annotations, Python frames, operators, API calls.
+-- What threads of the host did in a stretch of a trace (annotations, Python frames, operators, API calls): events of $step_ns and more, and the shorter ones
+-- summed by thread and by the bin of $step_ns in which they begin, as in `report_events_launches`.
 WITH _ids AS (
     SELECT trace_id FROM traces WHERE name = $trace
 ),
 
-_found AS (
+_found AS NOT MATERIALIZED (
     SELECT
         CASE WHEN kind = 'python_function' THEN 'Python' ELSE 'annotations' END AS lane,
         process,
@@ -11,16 +12,40 @@ _found AS (
         name,
         start_ns,
         duration_ns,
-        NULL::BIGINT AS api_index,
-        NULL::BIGINT AS op_id
+        range_id AS id
     FROM ranges
     WHERE trace_id IN (FROM _ids) AND device IS NULL AND kind NOT IN ('gpu_user_annotation', 'Trace')
     UNION ALL
-    SELECT 'operators', process, thread, name, start_ns, duration_ns, NULL, op_id
+    SELECT 'operators', process, thread, name, start_ns, duration_ns, op_id
     FROM ops WHERE trace_id IN (FROM _ids)
     UNION ALL
-    SELECT 'API calls', process, thread, name, start_ns, duration_ns, api_index, op_id
+    SELECT 'API calls', process, thread, name, start_ns, duration_ns, api_index
     FROM api_calls WHERE trace_id IN (FROM _ids)
+),
+
+_cut AS NOT MATERIALIZED (
+    FROM _found WHERE duration_ns >= 0 AND start_ns < $last_ns AND start_ns + duration_ns >= $first_ns
+),
+
+_summed AS (
+    SELECT
+        lane,
+        (max(duration_ns::HUGEINT * 1099511627776 + id) % 1099511627776)::BIGINT AS id,
+        min(start_ns) AS start_ns,
+        max(start_ns + duration_ns) - min(start_ns) AS duration_ns,
+        count(*) AS n,
+        sum(duration_ns)::BIGINT AS busy_ns
+    FROM _cut
+    WHERE duration_ns < $step_ns
+    GROUP BY lane, process, thread, (start_ns - $first_ns) // $step_ns
+),
+
+_items AS (
+    SELECT *, 1 AS n, duration_ns AS busy_ns FROM _cut WHERE duration_ns >= $step_ns
+    UNION ALL BY NAME
+    SELECT c.* REPLACE (s.start_ns AS start_ns, s.duration_ns AS duration_ns), s.n, s.busy_ns
+    FROM _summed AS s
+    INNER JOIN _cut AS c USING (lane, id)
 )
 
 SELECT
@@ -29,8 +54,8 @@ SELECT
     name,
     start_ns,
     duration_ns,
-    api_index,
-    op_id
-FROM _found
-WHERE start_ns IS NOT NULL AND duration_ns >= 0
+    id,
+    n,
+    busy_ns
+FROM _items
 ORDER BY place, array_position(['annotations', 'Python', 'operators', 'API calls'], lane), start_ns, duration_ns DESC, name;

@@ -7,7 +7,7 @@ WITH placed AS (
         unnest($numbers::USMALLINT[]) AS number
 ),
 
-found AS (
+found AS NOT MATERIALIZED (
     SELECT
         trace_id,
         CASE WHEN kind = 'python_function' THEN 'Python' ELSE 'annotations' END AS kind,
@@ -25,7 +25,7 @@ found AS (
     SELECT trace_id, 'API calls', process, thread, name, start_ns, duration_ns, api_index FROM api_calls
 ),
 
-cut AS (
+cut AS NOT MATERIALIZED (
     SELECT
         p.number,
         f.kind,
@@ -45,14 +45,23 @@ cut AS (
         AND f.start_ns + p.shift_ns + f.duration_ns >= $first_ns
 )
 
-SELECT number, kind, process, thread, NULL AS name, begins, begins + busy_ns AS ends, n, NULL AS id
+SELECT
+    number,
+    kind,
+    process,
+    thread,
+    NULL AS name,
+    $first_ns + bin * $step_ns AS begins,
+    $first_ns + bin * $step_ns + busy_ns AS ends,
+    n,
+    NULL AS id
 FROM (
     SELECT
         number,
         kind,
         process,
         thread,
-        $first_ns + greatest(begins - $first_ns, 0) // $step_ns * $step_ns AS begins,
+        greatest(begins - $first_ns, 0) // $step_ns AS bin,
         sum(duration_ns)::BIGINT AS busy_ns,
         count(*) AS n
     FROM cut

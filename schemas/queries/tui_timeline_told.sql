@@ -33,12 +33,6 @@ SELECT
     op_id,
     api_index,
     api_call,
-    launch_start_ns,
-    (
-        SELECT struct_pack(process := c.process, thread := c.thread)
-        FROM api_calls AS c
-        WHERE c.trace_id = $trace_id AND c.api_index = l.api_index
-        LIMIT 1
-    ) AS caller
-FROM all_launches AS l
+    launch_start_ns
+FROM all_launches
 WHERE trace_id = $trace_id AND launch_index = $launch_index;

@@ -35,7 +35,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
 @pytest.fixture(scope="module")
 def held(database: Database) -> events.Events:
     with asking(database) as ask:
-        return events.gather(ask.about(trace=TRACE))
+        return events.gather(ask.about(trace=TRACE), events.MOST)
 
 
 def unpacked(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -45,7 +45,7 @@ def unpacked(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     header, at, lanes = json.loads(raw[4 : 4 + size]), 4 + size, []
     for lane in header["lanes"]:
         columns = []
-        for _ in range(4):
+        for _ in range(4 + 2 * lane["summed"] + bool(header["live"])):
             planes = [raw[at + plane * lane["n"] : at + (plane + 1) * lane["n"]] for plane in range(events.PLANES)]
             columns.append([int.from_bytes(column, "little") for column in zip(*planes, strict=True)])
             at += events.PLANES * lane["n"]
@@ -53,7 +53,9 @@ def unpacked(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         for step in columns[0]:
             here += step
             starts.append(here)
-        lanes.append({**lane, "start": starts, "duration": columns[1], "name": columns[2], "link": columns[3]})
+        found = {"start": starts, "duration": columns[1], "name": columns[2], "link": columns[3]}
+        many = {"many": columns[4], "busy": columns[5]} if lane["summed"] else {}
+        lanes.append({**lane, **found, **many})
     assert at == len(raw)
     return header, lanes
 
@@ -95,7 +97,7 @@ def test_the_critical_path_is_a_lane_where_a_trace_is_small_enough(
     assert lane["duration_ns"].sum() == sum(row["path_ns"] for row in path)
     monkeypatch.setattr(events, "MOST_ON_PATH", 1)
     with asking(database) as ask:
-        without = events.gather(ask.about(trace=TRACE)).frame
+        without = events.gather(ask.about(trace=TRACE), events.MOST).frame
     assert without.height == held.frame.height - lane.height
 
 
@@ -123,14 +125,52 @@ def test_rows_do_not_overlap(held: events.Events) -> None:
     assert late.is_empty()
 
 
-def test_what_is_left_out_is_the_shortest_and_said(database: Database, held: events.Events) -> None:
-    launches = held.frame.filter(pl.col("place").str.starts_with("GPU")).height
+def test_of_many_events_the_longest_are_whole_and_the_others_summed(database: Database, held: events.Events) -> None:
+    most = held.found.events // 3
     with asking(database) as ask:
-        fewer = events.gather(ask.about(trace=TRACE), launches + 50)
-    kept = fewer.frame.filter(~pl.col("place").str.starts_with("GPU"))["duration_ns"].sort()
-    all_of = held.frame.filter(~pl.col("place").str.starts_with("GPU"))["duration_ns"].sort()
-    assert kept.to_list() == all_of.tail(50).to_list()
-    assert f"{launches + 50:,} of {held.found:,} events" in fewer.note()
+        fewer = events.gather(ask.about(trace=TRACE), most)
+    step = fewer.window.step_ns
+    key = ["place", "lane", "start_ns", "duration_ns", "name"]
+    of_lanes = ~pl.col("lane").is_in(events.DERIVED)
+    whole, part = held.frame.filter(of_lanes), fewer.frame.filter(of_lanes)
+    long, alone = (frame.filter(pl.col("duration_ns") >= step).select(key) for frame in (whole, part.filter(n=1)))
+    assert long.sort(key).equals(alone.sort(key))
+    assert 0 < part.filter(pl.col("n") > 1).height < part.height <= most
+    assert by_lane(whole).equals(by_lane(part))
+    assert f"of {held.found.events:,} events one by one" in fewer.note()
+
+
+def by_lane(frame: pl.DataFrame) -> pl.DataFrame:
+    """The number of events of each lane, and their time."""
+    return frame.group_by("place", "lane").agg(pl.col("n", "busy_ns").sum()).sort("place", "lane")
+
+
+@pytest.mark.parametrize("bins", [1, 7, 500, 10**6])
+def test_a_stretch_has_what_is_in_it(database: Database, held: events.Events, bins: int) -> None:
+    """Whatever the steps: the events of a lane and their time are the same."""
+    whole = held.found.whole
+    first, last = (whole.first_ns + (whole.last_ns - whole.first_ns) * part // 100 for part in (40, 47))
+    with asking(database) as ask:
+        found = events.window(ask.about(trace=TRACE), held.found, first, last, bins)
+    inside = held.frame.filter(
+        pl.col("start_ns") < last,
+        pl.col("start_ns") + pl.col("duration_ns") >= first,
+        ~pl.col("lane").is_in(events.DERIVED),
+    )
+    seen = found.frame.filter(~pl.col("lane").is_in(events.DERIVED))
+    for total in ("n", "busy_ns"):
+        counted = [
+            frame.group_by("place", "lane").agg(pl.col(total).sum()).sort("place", "lane") for frame in (inside, seen)
+        ]
+        assert counted[0].equals(counted[1])
+    rows = seen.group_by("place", "lane", "row").len()["len"]
+    assert rows.max() <= 2 * bins + 2
+    if bins == 10**6:  # held to `MOST_BINS`, finer than all that is there
+        assert seen.filter(pl.col("n") > 1).is_empty()
+        same = ["place", "lane", "row", "name", "start_ns", "duration_ns"]
+        assert seen.select(same).sort(same).equals(inside.select(same).sort(same))
+    header, lanes = unpacked(events.packed(found))
+    assert (header["live"], sum(one["n"] for one in lanes)) == (TRACE, found.frame.height)
 
 
 STEPS = """<script>window.drawn.then(() => {

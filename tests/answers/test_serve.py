@@ -12,6 +12,7 @@ import threading
 import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from kerneldb.api import Database
 from tests.answers.test_report import CHROMIUM, EVIL, needs_browser
 
 pytest.importorskip("starlette")
-from kerneldb.report import serve
+from kerneldb.report import events, html, serve
+from kerneldb.report.asking import asking
 
 pytestmark = pytest.mark.again
 
@@ -157,23 +159,23 @@ TYPED = """<script>window.ready.then(async () => {
 });</script>"""
 
 
+def said_by(port: int, path: str, folder: Path) -> str:
+    """What a page says in the element `told`, in a browser that has the token."""
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=15000", "--dump-dom"]
+    url = f"http://{serve.HOST}:{port}{path}{'&' if '?' in path else '?'}token={TOKEN}"
+    line = [str(CHROMIUM), *flags, f"--user-data-dir={folder}", url]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)
+    (told,) = re.findall(r'<pre id="told">(.*?)</pre>', done.stdout, re.DOTALL)
+    return str(told)
+
+
 @needs_browser
 def test_the_box_completes_and_shows(
     port: int, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = serve._page
     monkeypatch.setattr(serve, "_page", lambda *a, **k: with_script(page(*a, **k)))
-    flags = [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--virtual-time-budget=15000",
-        "--dump-dom",
-        f"--user-data-dir={tmp_path}",
-    ]
-    url = f"http://{serve.HOST}:{port}/?token={TOKEN}"
-    done = subprocess.run([str(CHROMIUM), *flags, url], capture_output=True, text=True, timeout=120, check=True)
-    (told,) = re.findall(r'<pre id="told">(.*?)</pre>', done.stdout, re.DOTALL)
+    told = said_by(port, "/", tmp_path)
     (row,) = database.sql("SELECT max(duration_ns) AS m FROM kernels").rows()
     assert told == f"FROM kernels SELECT max(duration_ns) AS m|m{row['m']:,}|2|"
 
@@ -182,6 +184,70 @@ def with_script(response: Any) -> Any:
     from starlette.responses import HTMLResponse
 
     return HTMLResponse(response.body.decode().replace("</body>", TYPED + "</body>"))
+
+
+ZOOMED = """<script>window.drawn.then(async () => {
+  const view = Object.values(window.views)[0], said = {};
+  const held = view.whole.lanes.filter((lane) => !["idle", "phase", "module"].includes(lane.lane));
+  const events = (lane) => [...lane.start].reduce((sum, _, i) => sum + (lane.many?.[i] ?? 1), 0);
+  said.all = held.map(events).reduce((sum, one) => sum + one, 0);
+  said.rows = held.map((lane) => lane.n).reduce((sum, one) => sum + one, 0);
+  await view.gap(0);
+  await view.rested();
+  said.gap = view.told.textContent;
+  await view.go(0, view.end, () => false);
+  view.search.value = "gemm"; view.show(0, view.end); view.chosen = null;
+  await view.next(1);
+  said.found = view.told.textContent; said.start = view.chosen.lane.start[view.chosen.i];
+  await view.follow();
+  said.call = view.told.textContent; said.lane = view.chosen.lane.lane;
+  await view.follow();
+  said.back = view.chosen.lane.start[view.chosen.i];
+  view.range = [0, view.end]; await view.tell_range();
+  said.sums = view.told.textContent;
+  const out = document.createElement("pre");
+  out.id = "told"; out.textContent = JSON.stringify(said); document.body.append(out);
+});</script>"""
+
+
+@needs_browser
+def test_a_timeline_of_many_events_asks_for_what_it_shows(
+    port: int, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that begins with sums: to the largest gap and its Python line, to a name, to its call and back."""
+    monkeypatch.setattr(events, "MOST", 100)
+    monkeypatch.setattr(events, "BINS", 50)
+    page = html.page
+    monkeypatch.setattr(html, "page", lambda report: page(report).replace("</body>", ZOOMED + "</body>"))
+    said = json.loads(unescape(said_by(port, "/timeline?name=first", tmp_path)))
+    with asking(database) as ask:
+        assert said["all"] == events.extent(ask.about(trace="first")).events > said["rows"]
+    (gap,) = database.sql("SELECT next_op FROM idle_gaps() WHERE trace = 'first' ORDER BY gap_ns DESC LIMIT 1").rows()
+    assert gap["next_op"] in said["gap"]
+    assert re.search(r"\.py\(\d+\)", said["gap"]), "a Python line"
+    (first,) = database.sql(
+        "SELECT min(start_ns) FILTER (name ILIKE '%gemm%') - least(min(start_ns), min(launch_start_ns)) AS at_ns "
+        "FROM kernels WHERE trace = 'first'"
+    ).rows()
+    assert said["start"] >= first["at_ns"] > 0
+    assert (said["lane"], "Launch" in said["call"], said["back"]) == ("API calls", True, said["start"])
+    (top,) = database.sql("SELECT short_name FROM top_kernels() WHERE trace = 'first' LIMIT 1").rows()
+    assert top["short_name"] in said["sums"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "from=0&to=1&bins=10",
+        "name=nothing&from=0&to=1&bins=10",
+        "name=first",
+        "name=first&from=x&to=1&bins=1",
+    ],
+)
+def test_a_stretch_of_nothing_is_refused(port: int, words: str) -> None:
+    found = known(port, f"/api/timeline?{words}")
+    assert (found.status, "Traceback" in found.text) == (400, False)
+    assert Answer(port, f"/api/timeline?{words}").status == 403
 
 
 @contextmanager

@@ -1,0 +1,55 @@
+/* The packed events of kerneldb/report/events.py, and what is done with them whoever draws them. */
+"use strict";
+const Packed = (() => {
+  const PLANES = 6;
+
+  const unpack = (base64) => unzip(Uint8Array.from(atob(base64), (one) => one.charCodeAt(0)));
+
+  async function unzip(bytes) {
+    return read(await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer());
+  }
+
+  function read(buffer) {
+    const size = new DataView(buffer).getUint32(0, true);
+    const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));
+    const bytes = new Uint8Array(buffer);
+    let at = 4 + size, base = 0;
+    const column = (n, Kind) => {
+      const out = new Kind(n);
+      for (let plane = 0, scale = 1; plane < PLANES; plane++, scale *= 256) {
+        for (let i = 0; i < n; i++) { const byte = bytes[at + i]; if (byte) out[i] += byte * scale; }
+        at += n;
+      }
+      return out;
+    };
+    for (const lane of head.lanes) {
+      lane.start = column(lane.n, Float64Array);
+      for (let i = 1; i < lane.n; i++) lane.start[i] += lane.start[i - 1];
+      lane.length = column(lane.n, Float64Array);
+      lane.name = column(lane.n, Uint32Array);
+      lane.link = column(lane.n, Uint32Array);
+      if (lane.summed) { lane.many = column(lane.n, Float64Array); lane.busy = column(lane.n, Float64Array); }
+      if (head.live) lane.key = column(lane.n, Float64Array);
+      lane.base = base;
+      base += lane.n;
+      lane.gpu = lane.place.startsWith("GPU");
+      lane.launches = lane.gpu && !["phase", "module", "idle"].includes(lane.lane);
+    }
+    return head;
+  }
+
+  /* The first place in a sorted array whose value is at least `value`. */
+  function first(array, value, low = 0) {
+    let high = array.length;
+    while (low < high) { const middle = (low + high) >> 1; if (array[middle] < value) low = middle + 1; else high = middle; }
+    return low;
+  }
+
+  function time(ns) {
+    const size = Math.abs(ns);
+    const [scale, unit] = size >= 1e9 ? [1e9, "s"] : size >= 1e6 ? [1e6, "ms"] : size >= 1e3 ? [1e3, "µs"] : [1, "ns"];
+    return `${Number((ns / scale).toPrecision(4)).toLocaleString("en")} ${unit}`;
+  }
+
+  return {unpack, unzip, first, time};
+})();
