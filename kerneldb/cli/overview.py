@@ -75,7 +75,7 @@ def _page(database: Database, keep: list[str]) -> None:
 
     click.echo()
     chosen = most_time(database)
-    say(why.verdicts(database, chosen), contents.WHY)
+    say(why.verdicts(database, chosen), contents.WHY, alone=count == 1)
     among = chosen if count > len(chosen) else []  # the intervals of all launches of a large database take minutes
     of = f" of the {plural(len(among), 'trace')} with most" if among else ""
     devices = sorted(database.analyze("gpu_time", traces=among).rows(), key=lambda row: -(row["busy_ns"] or 0))

@@ -67,7 +67,7 @@ def why(traces: tuple[str, ...], *, budget: bool, by: str | None, output: Output
     if not found:
         note(NOTHING)
     if output.format == "table":
-        say(found)
+        say(found, alone=database.scope()[0] == 1)
     else:
         emit_rows(_result(found), output, None, None)
 
@@ -87,15 +87,15 @@ def program() -> str:
     return "kerneldb" if str(place) == default else f"kerneldb --db {shlex.quote(str(place))}"
 
 
-def say(verdicts: Sequence[Verdict], lead: str = "") -> None:
-    """Print verdicts for people."""
+def say(verdicts: Sequence[Verdict], lead: str = "", *, alone: bool = False) -> None:
+    """Print verdicts for people; `alone`: the database has no other trace, so commands need not name it."""
     width = min(WIDTH, terminal_width() or WIDTH)
     for number, verdict in enumerate(verdicts):
         title = f"{verdict.trace}: {verdict.headline()}" if len(verdicts) > 1 else verdict.headline()
         lines = [lead] * bool(lead and number == 0) + [click.wrap_text(title, width)] * bool(title.strip(": "))
         click.echo("\n".join(["", *lines] if number else lines) or verdict.trace)
         for place, piece in enumerate(verdict.first(), 1):
-            _say(place, piece, verdict.trace if len(verdicts) > 1 else None, width)
+            _say(place, piece, None if alone else verdict.trace, width)
         if not verdict.advice:
             click.echo("  Nothing stands out.")
         for line in verdict.unknown:

@@ -176,6 +176,7 @@ def test_the_command(known: Database) -> None:
     text = call(known.path, "decoder-h200")
     assert "1. The GPU waited 54.4 ms (89 %) for its next work to be launched and to start" in " ".join(text.split())
     assert "No Python stacks were recorded" in text
+    assert "kerneldb analyze idle --gaps --trace decoder-h200" in text.replace(f"--db {known.path} ", "")
     rows = json.loads(call(known.path, "decoder-h200", "--json"))
     assert rows[0]["rule"] == "host-bound"
     assert rows[0]["command"] == "kerneldb analyze idle --gaps --trace decoder-h200"
