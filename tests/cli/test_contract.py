@@ -67,8 +67,13 @@ def test_every_command_and_option_has_help(command: click.Command) -> None:
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_the_database_may_stand_before_and_after_every_word(runner: CliRunner, words: str, tmp_path: Path) -> None:
+def test_the_database_may_stand_before_and_after_every_word(
+    runner: CliRunner, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     command, *more = words.split()
+    elsewhere = tmp_path / "elsewhere"  # else a database here would be served until someone comes
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
     for place in (
         [],
         ["--db", str(tmp_path)],
