@@ -15,6 +15,7 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb.ingest.columns import frame_of, schema
+from kerneldb.ingest.output import Report
 from kerneldb.ingest.privacy import public
 
 KIB: Final = 1024
@@ -65,10 +66,10 @@ def numbered(agents: Iterable[Agent]) -> list[Agent]:
     ]
 
 
-def device_rows(agents: Iterable[Agent], process: str | None) -> pl.DataFrame:
-    """Rows of `devices` without trace_id, for the GPUs among the agents."""
+def device_rows(agents: Iterable[Agent], process: str | None, report: Report) -> pl.DataFrame:
+    """Rows of `devices` without trace_id, for the GPUs among the agents; numbers that none has count in `report`."""
     rows = [_row(agent, process) for agent in agents if agent.is_gpu and agent.device is not None]
-    return frame_of(rows, DEVICE_SCHEMA)
+    return frame_of(rows, DEVICE_SCHEMA, report)
 
 
 def archs(agents: Iterable[Agent]) -> dict[int, str | None]:

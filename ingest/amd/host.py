@@ -33,6 +33,7 @@ LINKED: Final = schema("api_index api_call launch_start_ns launch_duration_ns ra
 CORE_MARKER: Final = re.compile(r"MARKER_CORE(_RANGE)?_API|rocm_marker_api")
 """Of rocprofv3, and of rocprof-sys, whose domains are in small letters."""
 NO_RANGE: Final = re.compile(r"roctx(RangePop|RangeStop|GetThreadId)")
+UNTIMED_RANGE: Final = "roctx range whose start or end is not in the file"
 DOMAIN_ENDING: Final = re.compile("^rocm_|_API(_EXT)?$|_api$")
 
 

@@ -222,8 +222,8 @@ def close(capture: Capture, files: list[PrintedFile], options: Options, era: str
     signed = signer.sign(launches.frame(capture.known.values()))
     output.write("launches", signed.drop("name", *launches.AXES, *PRODUCTS))
     signer.write(output.spool)
-    output.write("devices", frame_of(list(capture.devices.values()), launches.DEVICES))
     report = files[0].report
+    output.write("devices", frame_of(list(capture.devices.values()), launches.DEVICES, report))
     report.add("stored", "launches", signed.height)
     report.add("note", "metrics printed more than once", capture.repeated)
     report.add("note", "shared memory rounded by the print", signed["quality"].count())

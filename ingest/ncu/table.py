@@ -25,7 +25,9 @@ RECORD: Final = re.compile(r'"\d*","')
 PLAIN: Final = re.compile(r"\d*,")
 NAMED: Final = re.compile(r'"[^"]*","')
 INSIDE: Final = re.compile(r'"\d+","\d+","')
-NAMES: Final = {"name": "Kernel Name", "metric": "Metric Name", "value": "Metric Value", "average": "Average"}
+NAMES: Final = {
+    "name": "Kernel Name", "metric": "Metric Name", "unit": "Metric Unit", "value": "Metric Value", "average": "Average"
+}  # fmt: skip
 CUT: Final = (
     "Copy the file again, or print it again: `ncu --import REPORT.ncu-rep --page {page} --csv > FILE` "
     "(without a report: profile again with `ncu --csv --log-file FILE`)."
@@ -172,7 +174,12 @@ class _Pushed:
 def _header(line: str, place: str) -> Header | None:
     text = line.removeprefix("\ufeff")
     found = Header.of(cells(text, place)) if HEADER.match(text) else None
-    return None if found is None else dataclasses.replace(found, quoted=text.startswith('"'))
+    if found is None:
+        return None
+    if found.page != "raw" and NAMES["unit"] not in found.columns:
+        message = f"{place} names no column {NAMES['unit']}. {CUT.format(page='details')}"
+        raise UnreadableTraceError(message)
+    return dataclasses.replace(found, quoted=text.startswith('"'))
 
 
 def _record(line: str, stream: _Pushed, log: Log, begins: re.Pattern[str]) -> str | None:

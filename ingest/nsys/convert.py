@@ -101,7 +101,7 @@ def convert_tables(
     output.spool.guard.until(store.recorded_ns(tables))
     ranges = Ranges(tables, strings, output.spool.guard.window_end_ns, lambda rows: output.write("ranges", rows))
     calls = Calls(tables, strings, ranges)
-    devices = store.devices(tables)
+    devices = store.devices(tables, output.report)
     activities = Activities(tables, strings, calls, ranges, store.arch_of_device(devices))
     total, rows = sum(one.stored_bytes for one in read), 0
     for table, slices in (("api_calls", calls.slices()), ("launches", activities.slices())):

@@ -17,7 +17,8 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from kerneldb.errors import UnreadableTraceError
-from kerneldb.ingest import sqlite
+from kerneldb.ingest import columns, sqlite
+from kerneldb.ingest.output import Report
 from kerneldb.ingest.source import Source
 
 Schema = Mapping[str, type[pl.DataType]]
@@ -39,6 +40,10 @@ GPU_NUMBERS: Final = (
 )
 GPU: Final[Schema] = {"name": pl.String, "chipName": pl.String, **dict.fromkeys(GPU_NUMBERS, pl.Int64)}
 MAPPING: Final[Schema] = dict.fromkeys(("gpuId", "cudaId", "pid"), pl.Int64)
+DEVICE: Final = columns.schema(
+    "process device vendor name arch multiprocessors memory_bytes warp_size max_threads_per_multiprocessor "
+    "registers_per_multiprocessor shared_bytes_per_multiprocessor shared_bytes_per_block_optin clock_mhz properties"
+)
 HERTZ: Final = 1e6
 
 Pairs = dict[str, str | list[str]]
@@ -133,8 +138,8 @@ class ParquetStore:
             return
         path = self._folder / f"{name}.parquet"
         with self._open(path) as file:
-            columns = [one for one in schema if one in present] or file.schema_arrow.names[:1]  # that rows are counted
-            for batch in file.iter_batches(batch_size=sqlite.BATCH_ROWS, columns=columns):
+            chosen = [one for one in schema if one in present] or file.schema_arrow.names[:1]  # that rows are counted
+            for batch in file.iter_batches(batch_size=sqlite.BATCH_ROWS, columns=chosen):
                 batch.validate(full=True)  # polars takes it that text is UTF-8
                 yield _shaped(pl.DataFrame(batch), schema, self._odd.setdefault(name, {}))
 
@@ -177,8 +182,8 @@ def _shaped(part: pl.DataFrame, schema: Schema, odd: sqlite.Odd) -> pl.DataFrame
     """
     unsigned = [name for name, kind in part.schema.items() if kind == pl.UInt64]
     part = part.with_columns(pl.col(unsigned).reinterpret(signed=True)) if unsigned else part
-    columns = ((name, kind, pl.col(name) if name in part.columns else pl.lit(None)) for name, kind in schema.items())
-    shaped = part.with_columns(value.cast(kind, strict=False).alias(name) for name, kind, value in columns)
+    values = ((name, kind, pl.col(name) if name in part.columns else pl.lit(None)) for name, kind in schema.items())
+    shaped = part.with_columns(value.cast(kind, strict=False).alias(name) for name, kind, value in values)
     for name in part.columns:
         if shaped[name].null_count() > part[name].null_count():
             lost = part[name].filter(shaped[name].is_null() & part[name].is_not_null())
@@ -232,10 +237,11 @@ def recorded_ns(store: Store) -> int | None:
     return longest if isinstance(longest, int) and longest > 0 else None
 
 
-def devices(store: Store) -> pl.DataFrame:
+def devices(store: Store, report: Report) -> pl.DataFrame:
     """Rows of `devices`: per process where the export maps CUDA ordinals to GPUs, else by number for all processes.
 
-    The mapping matters under CUDA_VISIBLE_DEVICES, where ordinal 0 may be any GPU of the host.
+    The mapping matters under CUDA_VISIBLE_DEVICES, where ordinal 0 may be any GPU of the host. Numbers that no GPU has
+    are counted in `report`.
     """
     gpus: dict[int, dict[str, Any]] = {}
     for table in GPU_TABLES:
@@ -248,7 +254,7 @@ def devices(store: Store) -> pl.DataFrame:
         rows = [_device(gpu, None, number) for number, gpu in gpus.items()]
     else:
         rows = [_device(gpus.get(gpu, {}), str(pid), number) for gpu, number, pid in mapping.iter_rows()]
-    return pl.DataFrame([row for row in rows if row["name"] is not None], infer_schema_length=None)
+    return columns.frame_of([row for row in rows if row["name"] is not None], DEVICE, report)
 
 
 def arch_of_device(devices: pl.DataFrame) -> dict[int, str | None]:

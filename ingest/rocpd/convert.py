@@ -257,7 +257,7 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
         output = Output(folder, [one])
         found = _dimensions(database)
         output.ends_at([process["end"] or process["fini"] for part in found for process in part.processes])
-        host = Host(output, [marker for part in found for marker in markers(part)])
+        host = Host(output, [marker for part in found for marker in markers(part, output.report)])
         launches = Launches(output, host)
         read = _read(found, host, launches, output, capture.pass_of(one.path)).total()
         bases = {name: base for one in found for base, name in one.part.tables.items()}
@@ -296,7 +296,7 @@ def _read(
     read: Counter[str] = Counter()
     symbols: list[pl.DataFrame] = []
     for dimensions in found:
-        rows = agents.device_rows(dimensions.agents.values(), dimensions.process_label)
+        rows = agents.device_rows(dimensions.agents.values(), dimensions.process_label, output.report)
         output.write("devices", rows)
         read["regions"] += read_calls(dimensions, host)
     for dimensions in found:
@@ -307,9 +307,7 @@ def _read(
         read["samples"] += read_samples(dimensions, output)
         symbols.append(_symbols(dimensions, dispatches.launched))
         output.write("kernel_symbols", symbols[-1].drop("name"))
-        arguments = dimensions.part.count("rocpd_arg")
-        output.report.add("unread", "argument of an API call", arguments)
-        read["arguments"] += arguments
+        output.report.add("unread", "argument of an API call", dimensions.part.count("rocpd_arg"))
     output.report.add("stored", "allocations and releases", read["memory"])
     launches.finish(pl.concat(symbols) if symbols else None)
     return read

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import polars as pl
 
-from kerneldb.ingest.amd.host import CORE_MARKER, Host, Marker, is_range
+from kerneldb.ingest.amd.host import CORE_MARKER, UNTIMED_RANGE, Host, Marker, is_range
 from kerneldb.ingest.amd.launches import Shapes
 from kerneldb.ingest.amd.rows import memory_rows, metric_rows
-from kerneldb.ingest.output import Output
+from kerneldb.ingest.output import Output, Report
 from kerneldb.ingest.rocpd.tables import PLACED, Dimensions, parsed
 from kerneldb.ingest.sqlite import quoted
 
@@ -32,14 +32,15 @@ UNDESCRIBED: Final = "value of a counter that the file does not describe, named 
 POWER_COLUMNS: Final = {"power_w": ("w", "watt", "watts"), "temperature_c": ("°c", "c", "celsius")}
 
 
-def markers(dimensions: Dimensions) -> list[Marker]:
-    """The roctx ranges and marks of a part."""
-    return [
-        _marker(row, dimensions.part.suffix)
-        for frame in _of_markers(dimensions)
-        for row in frame.filter("is_range").iter_rows(named=True)
-        if row["start"] is not None and row["end"] is not None
-    ]
+def markers(dimensions: Dimensions, report: Report) -> list[Marker]:
+    """The roctx ranges and marks of a part; those without a time are counted in `report`."""
+    found: list[Marker] = []
+    for frame in _of_markers(dimensions):
+        ranges = frame.filter("is_range")
+        timed = ranges.drop_nulls(("start", "end"))
+        report.add("lost", UNTIMED_RANGE, ranges.height - timed.height)
+        found += [_marker(row, dimensions.part.suffix) for row in timed.iter_rows(named=True)]
+    return found
 
 
 def read_calls(dimensions: Dimensions, host: Host) -> int:

@@ -25,7 +25,7 @@ from kerneldb.ingest.amd import agents as agent_rows
 from kerneldb.ingest.amd import capture
 from kerneldb.ingest.amd.agents import Agent, agent_of, numbered
 from kerneldb.ingest.amd.agents import archs as archs_of
-from kerneldb.ingest.amd.host import Host, Marker, is_range
+from kerneldb.ingest.amd.host import UNTIMED_RANGE, Host, Marker, is_range
 from kerneldb.ingest.amd.launches import (
     COUNTED,
     DIRECTION,
@@ -39,7 +39,7 @@ from kerneldb.ingest.amd.launches import (
 from kerneldb.ingest.amd.rows import address_of, memory_rows, metric_rows
 from kerneldb.ingest.columns import Schema
 from kerneldb.ingest.launches import Signer
-from kerneldb.ingest.output import File, Output, nullable
+from kerneldb.ingest.output import File, Output, Report, nullable
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.rocprof_csv.table import INTEGERS, Kind, Table
 from kerneldb.ingest.source import Source, digest
@@ -177,10 +177,14 @@ def calls(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def markers(rows: pl.DataFrame) -> list[Marker]:
-    """Roctx ranges; the text is where other files print the function. Thread 0 means a range of the process."""
+def markers(rows: pl.DataFrame, report: Report) -> list[Marker]:
+    """Roctx ranges; the text is where other files print the function. Thread 0 means a range of the process.
+
+    Those without a time are counted in `report`.
+    """
     columns = ("process", "thread", "function", "start", "end")
     found = nullable(rows, COLUMNS).drop_nulls(("start", "end")).select(columns)
+    report.add("lost", UNTIMED_RANGE, rows.height - found.height)
     return [
         Marker(process, None if thread in (None, "0") else thread, text or "", start, end)
         for process, thread, text, start, end in found.iter_rows()
@@ -361,7 +365,7 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     prefixes = [capture.prefix_of(path) for path in unit.files]
     process = next((prefix for prefix in prefixes if prefix.isdecimal()), None)
     it = Capture(tables, output, agents, process, _halved(tables, agents), follow)
-    output.write("devices", agent_rows.device_rows(agents.agents, process))
+    output.write("devices", agent_rows.device_rows(agents.agents, process, output.report))
     output.report.add("stored", "agents", len(agents.agents))
     host = Host(output, _markers(it))
     launches = Launches(output, host)
@@ -379,7 +383,7 @@ def _markers(it: Capture) -> list[Marker]:
     found: list[Marker] = []
     for table in it.of("calls"):
         if "MARKER" in table.stem.upper() or b"MARKER_" in readers.head_of(table.source.path).data:
-            found += [one for frame in _again(table).rows() for one in markers(_core(frame))]
+            found += [one for frame in _again(table).rows() for one in markers(_core(frame), table.report)]
     return found
 
 

@@ -18,12 +18,12 @@ from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest.amd import agents as agent_rows
 from kerneldb.ingest.amd import capture, unread
 from kerneldb.ingest.amd.agents import Agent, agent_of, archs, numbered
-from kerneldb.ingest.amd.host import Host, Marker, is_range
+from kerneldb.ingest.amd.host import UNTIMED_RANGE, Host, Marker, is_range
 from kerneldb.ingest.amd.launches import COUNTED, NO_SYMBOL, UNKNOWN_KERNEL, Launches, copy_kind, is_halved
 from kerneldb.ingest.amd.rows import address_of, memory_rows, metric_rows
 from kerneldb.ingest.columns import frame_of
 from kerneldb.ingest.launches import name_id
-from kerneldb.ingest.output import SLICE_ROWS, File, Output
+from kerneldb.ingest.output import SLICE_ROWS, File, Output, Report
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.rocprof_json.document import (
     Allocation,
@@ -69,10 +69,15 @@ class Activities:
         self.halved = any(is_halved(arch, highest) for arch in self.archs.values())
         self._renamed = {text.key: text.value for text in process.strings.correlation_id.external}
 
-    def markers(self, part: str) -> list[Marker]:
-        """Roctx ranges and marks; the text is found by the correlation id, which is unique within the `part`."""
+    def markers(self, part: str, report: Report) -> list[Marker]:
+        """Roctx ranges and marks; the text is found by the correlation id, which is unique within the `part`.
+
+        Those without a time are counted in `report`.
+        """
         texts = {text.key: text.value for text in self.process.strings.marker_api}
-        return [
+        named = ((call, self.operation(call)) for call in self.process.buffer_records.marker_api)
+        ranges = [(call, name) for call, name in named if is_range(self.domain(call), name)]
+        found = [
             Marker(
                 self.pid,
                 None if name.startswith(PROCESS_RANGE) else _text(call.thread_id),
@@ -82,10 +87,11 @@ class Activities:
                 call.correlation_id.internal,
                 part,
             )
-            for call in self.process.buffer_records.marker_api
-            for name in (self.operation(call),)
-            if is_range(self.domain(call), name) and call.start_timestamp is not None and call.end_timestamp is not None
+            for call, name in ranges
+            if call.start_timestamp is not None and call.end_timestamp is not None
         ]
+        report.add("lost", UNTIMED_RANGE, len(ranges) - len(found))
+        return found
 
     def calls(self) -> list[Call]:
         """Calls that are no ranges."""
@@ -272,7 +278,7 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     unread.SECTIONS.account(sections, output.report)
     processes = [Activities(process) for process in document.tool]
     output.ends_at([process.metadata.fini_time for process in document.tool])
-    host = Host(output, [one for number, it in enumerate(processes) for one in it.markers(str(number))])
+    host = Host(output, [one for number, it in enumerate(processes) for one in it.markers(str(number), output.report)])
     launches, read = Launches(output, host), 0
     for number, activities in enumerate(processes):
         read += _write(str(number), activities, output, host, launches)
@@ -350,7 +356,7 @@ def _decoded(one: Source, progress: Progress | None) -> tuple[Document, Counter[
 
 
 def _write(part: str, it: Activities, output: Output, host: Host, launches: Launches) -> int:
-    output.write("devices", agent_rows.device_rows(it.agents.values(), it.pid))
+    output.write("devices", agent_rows.device_rows(it.agents.values(), it.pid, output.report))
     calls = it.calls()
     for some in _slices(calls):
         host.add(part, it.call_rows(some))

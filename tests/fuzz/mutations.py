@@ -120,9 +120,9 @@ def json_value(dice: Dice, text: bytes, changes: Sequence[Change] = CHANGES, sty
     """The JSON text with one value changed; as it was, where it is no JSON or holds no other value."""
     try:
         value = json.loads(text)
-    except (ValueError, RecursionError):
+        places = list(spots(value))
+    except (ValueError, RecursionError):  # no JSON, or deeper than Python follows
         return text
-    places = list(spots(value))
     if not places:
         return text
     kind = dice.choice((str, int | float, object))

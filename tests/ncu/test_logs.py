@@ -181,6 +181,12 @@ def test_a_cut_record_in_the_middle_is_refused(tmp_path: Path) -> None:
         convert_text(page(DURATION[:120], DURATION), tmp_path)
 
 
+def test_a_page_without_units_is_refused(tmp_path: Path) -> None:
+    text = page(DURATION).replace('"Metric Unit"', '"Unit"', 1)
+    with pytest.raises(UnreadableTraceError, match=r"line 1 names no column Metric Unit.*ncu --import"):
+        convert_text(text, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -262,6 +262,19 @@ def test_a_number_that_a_column_does_not_hold_is_left_empty_and_counted(tmp_path
     assert found.launches.filter(kind="kernel")["grid_x"].null_count() == 1
 
 
+def test_a_gpu_with_more_threads_than_a_column_holds(tmp_path: Path) -> None:
+    path = exports.build(tmp_path / "small.sqlite")
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("UPDATE TARGET_INFO_GPU SET maxWarpsPerSm = 1 << 62")
+    connection.close()
+    found = convert_file(path, tmp_path / "spool")
+    devices = found.table("devices")
+    assert set(devices["max_threads_per_multiprocessor"]) == {None}
+    reason = "value of max_threads_per_multiprocessor that its column does not hold: left empty"
+    assert found.report("unread")[reason] == devices.height
+
+
 def test_text_that_is_no_utf_8_is_damage(tmp_path: Path) -> None:
     folder = parquet_of(exports.build(tmp_path / "small.sqlite"), tmp_path / "small_pqtdir")
     names = folder / "StringIds.parquet"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kerneldb.errors import UnreadableTraceError
+from kerneldb.ingest.amd.host import UNTIMED_RANGE
 from tests.rocprof.conversion import converted, launch_rows
 from tests.rocprof.databases import GUID, Kernel, write_rocpd
 from tests.rocprof.formats import write_json
@@ -68,6 +69,36 @@ def test_an_agent_without_an_id_takes_no_launch_along(tmp_path: Path) -> None:
         f"ALTER TABLE other RENAME TO {table}",
     )
     assert [tuple(row.values()) for row in launch_rows(found, "start_ns", "duration_ns")] == TIMES
+
+
+def test_a_range_without_an_end_is_counted_and_arguments_are_no_events(tmp_path: Path) -> None:
+    texts = "(900, 'MARKER_CORE_RANGE_API'), (901, 'roctxThreadRangeA')"
+    path = tmp_path / "a.db"
+    found = changed(
+        path,
+        f'INSERT INTO "rocpd_string{{}}" (id, string) VALUES {texts}',
+        'INSERT INTO "rocpd_event{}" (id, category_id, stack_id) VALUES (900, 900, 77)',
+        'INSERT INTO "rocpd_region{}" (start, "end", name_id, event_id) VALUES (1000, NULL, 901, 900)',
+        "INSERT INTO \"rocpd_arg{}\" (event_id, position, name) VALUES (1, 0, 'stream'), (1, 1, 'size')",
+    )
+    assert found.report("lost") == {UNTIMED_RANGE: 1}
+    assert found.report("unread") == {"argument of an API call": 2}
+    assert found.table("trace_files")["events"].sum() == sum(found.report("stored").values()) + 1
+
+
+@pytest.mark.parametrize("ends", [None, 2_000])
+def test_a_range_of_json_without_an_end_is_counted(tmp_path: Path, ends: int | None) -> None:
+    marker = {"kind": 1, "operation": 0, "thread_id": 1, "correlation_id": {"internal": 77, "external": 0}}
+    domains = [{}, {"kind": "MARKER_CORE_RANGE_API", "operations": ["roctxThreadRangeA"]}]
+    found = converted(
+        of_json(
+            tmp_path,
+            buffer_records={"marker_api": [{**marker, "start_timestamp": 1_000, "end_timestamp": ends}]},
+            strings={"buffer_records": domains},
+        )
+    )
+    assert found.report("lost") == ({} if ends else {UNTIMED_RANGE: 1})
+    assert found.report("stored").get("roctx ranges", 0) == (1 if ends else 0)
 
 
 def test_another_guid_in_the_metadata(tmp_path: Path) -> None:
