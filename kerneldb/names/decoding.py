@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from kerneldb.names.demangling import demangle, strip_suffixes
 from kerneldb.names.dtypes import argument_types, element_type, packed_types, typed
 from kerneldb.names.model import Decoded, Facts
-from kerneldb.names.patterns import Pattern
+from kerneldb.names.patterns import Pattern, Patterns
 from kerneldb.names.shortening import shorten
 from kerneldb.names.structure import parse
 from kerneldb.names.tables import rows_of
@@ -62,12 +62,14 @@ def _read_rules() -> tuple[Rule, ...]:
 
 
 RULES = _read_rules()
+_PATTERNS = Patterns([rule.pattern for rule in RULES])
 
 
 @lru_cache(maxsize=20_000)
 def _rule(head: str, kind: str) -> Rule | None:
     """Return the first rule whose pattern occurs in the head; a copy or fill event is one whatever its name says."""
-    found = next((rule for rule in RULES if rule.pattern.occurs_in(head)), None)
+    number = _PATTERNS.first_in(head)
+    found = None if number is None else RULES[number]
     category = kind.upper()
     if category not in {"MEMCPY", "MEMSET"} or (found is not None and found.facts["category"] == category):
         return found

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kerneldb.names.patterns import Pattern, alternatives
+from kerneldb.names.patterns import Pattern, Patterns, alternatives
 from kerneldb.names.tables import rows_of
 
 PATTERNS = [row["pattern"] for row in rows_of("rules.csv")]
@@ -21,6 +21,14 @@ def test_rules_that_match_are_never_passed_by() -> None:
     found = {(pattern, text) for pattern in PATTERNS for text in TEXTS if re.search(pattern, text)}
     assert len({pattern for pattern, _ in found}) > len(PATTERNS) * 0.7
     assert [pair for pair in found if not Pattern(pair[0]).occurs_in(pair[1])] == []
+
+
+def test_the_first_rule_is_found_by_its_letters() -> None:
+    rules = Patterns([Pattern(one) for one in PATTERNS])
+    compiled = [re.compile(one) for one in PATTERNS]
+    for text in (*TEXTS, *(f"x_{text}" for text in TEXTS), "", "k", "xy"):
+        found = next((number for number, one in enumerate(compiled) if one.search(text)), None)
+        assert rules.first_in(text) == found, text
 
 
 @pytest.mark.parametrize(
