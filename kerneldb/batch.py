@@ -28,7 +28,6 @@ MANY_ROWS: Final = 1 << 15
 """Frames of fewer rows are written at once: a thread costs more than that."""
 WRITERS: Final = 4
 """Frames that are being written while the reader goes on; more would only hold memory."""
-PROBE_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ def _disk_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except pl.exceptions.ComputeError:  # an error of the system in the words of the format: ask the system itself
-        path.with_suffix(".probe").write_bytes(bytes(PROBE_BYTES))
+        path.with_suffix(".probe").write_bytes(bytes(files.PROBE_BYTES))
         raise
 
 

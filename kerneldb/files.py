@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from kerneldb.errors import WarehouseError
 
 UNKNOWN_MEMORY = 4 << 30
+PROBE_BYTES: Final = 1 << 20
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +38,17 @@ def of_disk(error: BaseException | None, folder: Path) -> WarehouseError | None:
             message = f"{folder}: {os.strerror(number)}. Nothing was lost; make room there, and give the command again."
             return WarehouseError(message)
         error = error.__cause__
+    return None
+
+
+def refusing(folder: Path) -> WarehouseError | None:
+    """What it means that `folder` cannot be written, found out by writing there; None where it can."""
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
+            probe.write(bytes(PROBE_BYTES))
+    except OSError as error:
+        message = f"{folder}: cannot be written ({error.strerror}). Nothing was lost; give the command again."
+        return of_disk(error, folder) or WarehouseError(message)
     return None
 
 

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 import duckdb
 
+from kerneldb import files
 from kerneldb.errors import WarehouseError, WarehouseLockedError, WarehouseMissingError, WarehouseVersionError
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse.place import masked
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 FIRST_PAUSE_S: Final = 0.02
 LONGEST_PAUSE_S: Final = 0.1
 INTERRUPTED: Final = "Query interrupted"
+FAILED: Final = "Failed to "
+"""How DuckLake begins to say what it could not write."""
 HOLDER: Final = re.compile(r"\(PID (\d+)\)")
 HEADERS: Final = 3 * 4096
 """Bytes of a DuckDB file before its first block: the main header and two about the newest checkpoint."""
@@ -278,5 +281,8 @@ def store_errors(path: Path | Place) -> Iterator[None]:
         with interrupts():
             yield
     except duckdb.Error as error:
+        of_disk = None
+        if not isinstance(path, Path) and path.catalog == "sqlite" and FAILED in str(error):
+            of_disk = files.refusing(path.path.parent)  # a lake says of a full disk what its catalog could not do then
         message = f"{path}: {masked(str(error))}"
-        raise WarehouseError(message) from error
+        raise of_disk or WarehouseError(message) from error

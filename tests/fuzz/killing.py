@@ -30,7 +30,7 @@ from tests.fuzz.scenes import COMMANDS, LAKE, NAME, Command, Contents, Files, Sc
 EARLIEST_S: Final = 0.004
 ROOM: Final = 2 << 20
 """Bytes that any of the commands makes a file grow by."""
-FULL: Final = ("space", "File too large", "read-only", "Read-only", "denied")
+FULL: Final = ("space", "File too large", "read-only", "Read-only", "denied", "disk is full", "readonly")
 """What a message about a disk says."""
 WHOLE: Final = (0, 1)
 Share = tuple[int, int]
@@ -106,7 +106,7 @@ class Trial:
         scene, command = self.scene, self.command
         touched = not scene.untouched(self.begin)
         now = scene.contents(lake=command.lake) if touched else self.before
-        if isinstance(now, str) and command.begins == "nothing":
+        if isinstance(now, str) and (LAKE if command.lake else NAME) not in self.begin:
             now = {}  # cut short in the making: the command below makes it anew
         if isinstance(now, str):
             return f"cannot be read: {now}"
@@ -126,7 +126,7 @@ class Trial:
         now = scene.contents(lake=command.lake)
         if isinstance(now, str) or not self._same(now, self.after):
             return f"lost or doubled: {now if isinstance(now, str) else _differing(now, self.after)}"
-        left = {one for one in scene.left() - {NAME} if not (command.lake and one.startswith(KEPT_BY_LAKES))}
+        left = {one for one in scene.left() - {NAME} if not (command.needs_lakes and one.startswith(KEPT_BY_LAKES))}
         left -= {f"{NAME}.wal"} if is_done else set()
         return f"left behind: {left}" if left else None
 
@@ -244,11 +244,11 @@ def run(names: Sequence[str], each: int, share: Share = WHOLE) -> int:
     """Interrupt the named commands, and print what is wrong."""
     scenes.preload()
     began, wrong, done = time.monotonic(), 0, 0
-    if any(COMMANDS[name].lake for name in names) and scenes.forked(
+    if any(COMMANDS[name].needs_lakes for name in names) and scenes.forked(
         lambda: sys.exit(not _has_lakes()), Path(os.devnull)
     ):
         sys.stdout.write(NO_LAKE)
-        names = [name for name in names if not COMMANDS[name].lake]
+        names = [name for name in names if not COMMANDS[name].needs_lakes]
     for what, problem in trials(Scene(Path(tempfile.gettempdir())), names, each, share):
         done += 1
         if problem is not None:

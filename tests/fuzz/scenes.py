@@ -61,6 +61,11 @@ class Command:
     database: str = ""
     """The database of the command, where it is not the file."""
 
+    @property
+    def needs_lakes(self) -> bool:
+        """Whether it reads or writes a lake."""
+        return self.lake or "LAKE" in self.words
+
 
 REPLAY: Final = ("replay", "--device", "cpu", "--no-energy", "--trace", "stacks-memory-h200")
 COMMANDS: Final = {
@@ -78,6 +83,9 @@ COMMANDS: Final = {
     "make a lake": Command(("db", "init", "--data", "DATA"), "nothing", once=False, lake=True, database="LAKE"),
     "push": Command(("lake", "push", "--to", "LAKE"), "lake", lake=True),
     "ingest into a lake": Command(("ingest", "OTHER"), "lake", lake=True, database="LAKE"),
+    "pull": Command(("lake", "pull", "--from", "LAKE"), "stocked"),
+    "remove from a lake": Command(("traces", "trace", "--remove", "--yes"), "stocked", lake=True, database="LAKE"),
+    "compact": Command(("lake", "compact"), "stocked", lake=True, database="LAKE"),
 }
 
 
@@ -185,6 +193,12 @@ class Scene:
         if self.run("db", "init", "--data", "DATA", database=self.lake):
             raise RuntimeError(self.said.read_text())
         return {**filled, **self.held()}
+
+    def _stocked(self) -> Files:
+        self.fresh(self.begin("lake"))
+        if self.run("lake", "push", "--to", "LAKE") or self.run("ingest", "OTHER", database=self.lake):
+            raise RuntimeError(self.said.read_text())
+        return {name: content for name, content in self.held().items() if name != NAME}
 
     def run(
         self,

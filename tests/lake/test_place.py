@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 from click.testing import CliRunner
 
@@ -14,6 +15,7 @@ from kerneldb.cli import cli
 from kerneldb.errors import UsageError, WarehouseError
 from kerneldb.schemas import loader
 from kerneldb.warehouse import lakes
+from kerneldb.warehouse.engine import store_errors
 from kerneldb.warehouse.place import Place, masked
 
 ONLY_OF_LAKES = (
@@ -121,3 +123,12 @@ print(*sorted(sys.modules))
     loaded = set(done.stdout.split())
     assert "kerneldb.warehouse.place" in loaded
     assert loaded.isdisjoint((*ONLY_OF_LAKES, *NEVER))
+
+
+def test_what_a_lake_failed_to_write_is_blamed_on_the_disk(tmp_path: Path) -> None:
+    said = duckdb.TransactionException("Failed to commit: cannot rollback - no transaction is active")
+    for folder, found in ((tmp_path / "gone", "gone: cannot be written"), (tmp_path, "lake.sqlite: Failed to commit")):
+        place = Place.of(f"ducklake:sqlite:{folder}/lake.sqlite")
+        with pytest.raises(WarehouseError, match=found), store_errors(place):
+            raise said
+    assert list(tmp_path.iterdir()) == []
