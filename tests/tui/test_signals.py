@@ -24,10 +24,10 @@ LOCAL = 3
 """Place of the flags about echo and lines among the attributes of a terminal."""
 REPLAY = """
 import sys
-from kerneldb.cli import cli
+from kerneldb.cli import main
 from kerneldb.tui.screens.replay import ReplayPane
 ReplayPane.command_of_child = (sys.executable, "-c", sys.argv.pop(1))
-cli()
+main()
 """
 ENDLESS = """
 import json, pathlib, signal, sys, time
