@@ -92,7 +92,7 @@ class Events:
         step = duration(self.window.step_ns)
         return (
             f"{alone:,} of {self.found.events:,} events one by one, all of {step} and more among them; "
-            f"shorter ones are summed by {step}. kerneldb serve shows each."
+            f"shorter ones are summed by {step}, shorter idle times left out. kerneldb serve shows each."
         )
 
 

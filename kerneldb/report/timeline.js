@@ -66,7 +66,7 @@ const Timeline = (() => {
         button.addEventListener("click", act);
         bar.append(button);
       }
-      bar.append(this.said);
+      bar.append(this.said, this.legend());
       this.scroll = element("div", undefined, {class: "tl-scroll"});
       this.canvas = element("canvas", undefined, {tabindex: "0", role: "img", "aria-label": this.words()});
       this.scroll.append(this.canvas);
@@ -81,6 +81,26 @@ const Timeline = (() => {
       const n = this.data.events;
       const places = [...new Set(this.data.lanes.map((lane) => lane.place))];
       return `Timeline of ${time(this.end)}: ${n.toLocaleString("en")} events of ${places.join("; ")}. Keys: ${KEYS.map((pair) => pair.join(": ")).join("; ")}.`;
+    }
+
+    /* What the colours of launches and of idle times are, most time first. */
+    legend() {
+      const sums = new Map(), box = element("span", undefined, {class: "tl-legend"});
+      for (const lane of this.data.lanes) {
+        if (!lane.launches && lane.lane !== "idle") continue;
+        for (let i = 0; i < lane.n; i++) {
+          const category = this.data.categories[lane.name[i]] ?? "other", held = sums.get(category) ?? [0, this.colours[lane.name[i]]];
+          held[0] += lane.busy?.[i] || lane.length[i];
+          sums.set(category, held);
+        }
+      }
+      for (const [category, [, colour]] of [...sums].sort((one, other) => other[1][0] - one[1][0]).slice(0, 12)) {
+        const one = element("span", category), dot = element("i");
+        dot.style.background = colour;
+        one.prepend(dot);
+        box.append(one);
+      }
+      return box;
     }
 
     listen() {
@@ -209,7 +229,7 @@ const Timeline = (() => {
       const pen = this.pen;
       pen.fillStyle = line; pen.fillRect(0, row.y, this.wide + this.left, 1);
       pen.fillStyle = ink;
-      const text = `${this.closed.has(row.key) ? "▸" : "▾"} ${row.head.lane} · ${row.head.place}`;
+      const {lane, place} = row.head, text = `${this.closed.has(row.key) ? "▸" : "▾"} ${lane === place ? lane : `${lane} · ${place}`}`;
       pen.fillText(text, 4, row.y + HEAD / 2 + 1);
     }
 

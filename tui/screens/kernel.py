@@ -18,7 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from kerneldb.errors import KerneldbError
-from kerneldb.output.text import format_value
+from kerneldb.output.text import display_width, format_value
 from kerneldb.tui import numbers, theme
 from kerneldb.tui.empty_messages import why_empty
 from kerneldb.tui.model import Choice, equals
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from kerneldb.api import SignaturePage
     from kerneldb.api.browsing import LaunchKeys
+    from kerneldb.tui.widgets.columns import Fact
     from kerneldb.tui.widgets.table import Row
 
 
@@ -178,6 +179,8 @@ class Histogram(Widget, can_focus=True):
 
 SUMS_ONLY: Final = "no single launches: its traces report sums only"
 SHORT_LINES: Final = 2
+FRAME: Final = 5
+"""Columns between a name and its value, and on both sides of them."""
 NAME_LINES: Final = 4
 """So many lines of the short name and of the full one; the rest of the page is to be seen without scrolling."""
 BINS: Final = 48
@@ -346,7 +349,7 @@ class KernelPane(Pane):
         self._entitle(page)
         known = {key: value for fields in page.sections.values() for key, value in fields.items() if value is not None}
         facts = [(key, _written(key, value)) for key, value in known.items() if key not in LONG]
-        half = len(facts) if self.screen.has_class("-narrow") else (len(facts) + 1) // 2
+        half = (len(facts) + 1) // 2 if _fit_beside(facts, self.size.width) else len(facts)
         self.query_one("#detail-left", Static).update(lines(facts[:half]))
         right = self.query_one("#detail-right", Static)
         right.update(lines(facts[half:]))
@@ -513,6 +516,13 @@ def _title(page: SignaturePage, width: int, more: str = "") -> Content:
     if any(part.plain.endswith("…") for part in parts):
         parts.append(Content.styled(f"y {'m' if identity['demangled'] else 'n'} copies the whole name", "dim"))
     return Content("\n").join([*parts, *([Content.styled(numbers.safe(more), "bold")] if more else [])])
+
+
+def _fit_beside(facts: Sequence[Fact], width: int) -> bool:
+    """Whether facts have room in two columns. The end of what is wrapped stands below its name."""
+    longest = max((len(name) for name, _ in facts), default=0)
+    lengths = [longest + display_width(value or "") + FRAME for _, value in facts]
+    return all(length <= width // 2 or length > width for length in lengths)
 
 
 def _shortened(name: str, width: int, most: int) -> str:

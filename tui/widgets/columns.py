@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 GAP: Final = 1
 ESSENTIAL: Final = 0
+ROOM: Final = 36
+"""Cells that a column which shortens in the middle has before columns of a rank of `EXTRA` and more are shown."""
+EXTRA: Final = 6
 LEAST: Final = 8
 """Cells that a column which stretches keeps where there is too little room for all."""
 
@@ -76,9 +79,11 @@ def fitted(columns: Sequence[Column], width: int, *, everything: bool = False) -
     Where not even the essential ones fit, those that stretch become narrower first.
     """
     kept = list(columns)
-    while not everything and _needed(kept) > width:
-        last = max(range(len(kept)), key=lambda index: (kept[index].rank, index), default=None)
-        if last is None or kept[last].rank == ESSENTIAL:
+    while not everything and kept:
+        last = max(range(len(kept)), key=lambda index: (kept[index].rank, index))
+        short = sum(max(ROOM - one.width, 0) for one in kept if one.stretch and one.middle)
+        room = width - (short if kept[last].rank >= EXTRA else 0)
+        if _needed(kept) <= room or kept[last].rank == ESSENTIAL:
             break
         del kept[last]
     spare = width - _needed(kept)
