@@ -159,10 +159,9 @@ class _Worker:
 
     def convert(self, job: _Job, options: IngestOptions) -> list[Converted]:
         """Convert a unit in the process. Raises what its reader raises."""
-        reader = job.unit.reader
         try:
             pipe = self._started()
-            pipe.send((job.unit.files, None if reader is None else reader.name, job.folder, options))
+            pipe.send((job.unit.files, _place(job.unit), job.folder, options))
             while isinstance(said := pipe.recv(), tuple):
                 job.read = said
         except (EOFError, OSError) as error:
@@ -220,9 +219,9 @@ def serve(pipe: Connection) -> None:
     tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(pipe, tasks), daemon=True).start()
     while True:
-        paths, reader, folder, options = tasks.get()
+        paths, place, folder, options = tasks.get()
         try:
-            said: object = list(whole(_unit(paths, reader), folder, options, lambda *read: pipe.send(read)))
+            said: object = list(whole(_unit(paths, place), folder, options, lambda *read: pipe.send(read)))
         except BaseException as error:  # noqa: BLE001 (the other process decides)
             if not isinstance(error, KerneldbError | OSError):
                 error.add_note(traceback.format_exc())
@@ -239,10 +238,17 @@ def _receive(pipe: Connection, tasks: queue.SimpleQueue[Any]) -> None:
         os._exit(1)
 
 
-def _unit(paths: tuple[Path, ...], name: str | None) -> Unit:
+def _place(unit: Unit) -> int | None:
+    """Which reader it is: its name may be that of several, which read other forms of one tool."""
+    from kerneldb.ingest import readers
+
+    return None if unit.reader is None else readers.readers().index(unit.reader)
+
+
+def _unit(paths: tuple[Path, ...], place: int | None) -> Unit:
     from kerneldb.ingest import Unit, readers
 
-    return Unit(paths, next((one for one in readers.readers() if one.name == name), None))
+    return Unit(paths, None if place is None else readers.readers()[place])
 
 
 if __name__ == "__main__":

@@ -23,11 +23,13 @@ TABLES = ("traces", "launches", "ops", "signatures", "kernel_names", "rollups", 
 
 @pytest.fixture
 def files(small_trace: Path, tmp_path: Path) -> list[Path]:
-    """A trace, the same bytes again, a page that is none, the trace with a blank behind it, and a missing file."""
+    """A trace, the same bytes again, a page that is none, the trace with a blank behind it, a missing file, and CSV."""
     text = gzip.decompress(small_trace.read_bytes())
     paths = [tmp_path / f"{name}.json" for name in ("a", "same", "page", "later", "missing")]
     for path, content in zip(paths, (text, text, b"<html>", text + b" "), strict=False):
         path.write_bytes(content)
+    paths.append(tmp_path / "1_kernel_trace.csv")
+    paths[-1].write_text("Kind,Agent_Id,Kernel_Name,Start_Timestamp,End_Timestamp\nKERNEL_DISPATCH,GPU 0,k,5,9\n")
     return paths
 
 
@@ -45,7 +47,7 @@ def test_as_one_after_the_other(files: list[Path], tmp_path: Path, monkeypatch: 
             (it.path, it.status, it.trace, it.trace_id, it.launches, it.report, str(it.error)) for it in (one, other)
         ]
         assert facts[0] == facts[1]
-    assert [one.status for one in several] == ["failed", "ingested", "unchanged", "failed", "ingested"]
+    assert [one.status for one in several] == ["failed", "ingested", "unchanged", "failed", "ingested", "ingested"]
     for table in TABLES:
         columns = "* EXCLUDE (ingested_at)" if table == "traces" else "*"
         sql = f"SELECT {columns} FROM {table} ORDER BY ALL"
