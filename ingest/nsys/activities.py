@@ -14,7 +14,7 @@ from kerneldb.ingest.launches import Signer, name_id, with_occupancy
 from kerneldb.ingest.nsys import reports
 from kerneldb.ingest.nsys.host import Calls
 from kerneldb.ingest.nsys.ranges import THREAD, Ranges
-from kerneldb.ingest.nsys.store import Schema, Store, frame
+from kerneldb.ingest.nsys.store import Numbering, Schema, Store, frame
 
 COMMON: Final[Schema] = dict.fromkeys(
     (
@@ -67,6 +67,7 @@ class Activities:
         arch_of_device: Mapping[int, str | None],
     ) -> None:
         self._store = store
+        self._numbering = Numbering(store)
         self._arch_of_device = arch_of_device
         self._calls = calls
         self._strings = strings
@@ -100,7 +101,7 @@ class Activities:
         return differing.select(ids, "symbol", "launches")
 
     def _rows(self, part: pl.DataFrame, kind: str) -> pl.DataFrame:
-        part = part.with_columns(pid=pl.col("globalPid") // THREAD)
+        part = self._numbering.numbered(part.with_columns(pid=pl.col("globalPid") // THREAD), pl.col("pid") % THREAD)
         behind = self._calls.behind(part["pid"], part["correlationId"], part["start"])
         framed = behind.hstack(self._ranges.named(behind["range_id"]))
         rows = self._signed(part.hstack(framed), kind)

@@ -14,9 +14,10 @@ import polars as pl
 
 from kerneldb.ingest.nsys.host import Calls
 from kerneldb.ingest.nsys.ranges import THREAD
-from kerneldb.ingest.nsys.store import MAPPING, Schema, Store, frame
+from kerneldb.ingest.nsys.store import MAPPING, Numbering, Schema, Store, frame
 from kerneldb.ingest.output import Report
 
+PID: Final = pl.col("globalPid") // THREAD % THREAD
 PLACE: Final = ("deviceId", "contextId", "streamId", "correlationId", "globalPid", "eventId", "eventSyncId")
 SYNC: Final[Schema] = dict.fromkeys(("start", "end", *PLACE, "syncType"), pl.Int64) | {"deviceId": pl.Int32}
 RECORD: Final[Schema] = dict.fromkeys(("timestamp", *PLACE), pl.Int64) | {"deviceId": pl.Int32}
@@ -72,8 +73,9 @@ def synchronisation(store: Store, calls: Calls) -> pl.DataFrame:
 
     A wait names the record that it waits for by event and `eventSyncId`; exports before 2024 do not have that number.
     """
-    records = frame(store, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", RECORD)
-    waits = frame(store, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", SYNC)
+    numbered = Numbering(store).numbered
+    records = numbered(frame(store, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", RECORD), PID)
+    waits = numbered(frame(store, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", SYNC), PID)
     made = pl.concat([_recorded(records, calls), _waited(waits, _recorded_last(records), calls)])
     return made.sort("start_ns", "correlation_id", maintain_order=True).select(
         pl.int_range(pl.len(), dtype=pl.Int64).alias("sync_index"), pl.all()
@@ -226,12 +228,14 @@ def memory(store: Store) -> Iterator[pl.DataFrame]:
     """Rows of `memory_events` without trace_id and event_index."""
     labels = frame(store, "ENUM_CUDA_MEM_KIND", {"id": pl.Int64, "label": pl.String}).drop_nulls()
     kinds = dict(enumerate(MEMORY_KINDS)) | dict(labels.iter_rows())
-    for part in store.frames("CUDA_GPU_MEMORY_USAGE_EVENTS", MEMORY):
+    numbering = Numbering(store)
+    for read in store.frames("CUDA_GPU_MEMORY_USAGE_EVENTS", MEMORY):
+        part = numbering.numbered(read, PID)
         kind = pl.col("memKind").replace_strict(kinds, default=None, return_dtype=pl.String)
         on_host = kind.is_in(ON_HOST).fill_null(value=False)
         sign = pl.when(pl.col("memoryOperationType") == RELEASE).then(-1).otherwise(1)
         yield part.select(
-            process=(pl.col("globalPid") // THREAD % THREAD).cast(pl.String),
+            process=PID.cast(pl.String),
             ts_ns="start",
             address=pl.col("address").reinterpret(signed=False).cast(pl.String),
             bytes=pl.col("bytes") * sign,

@@ -240,8 +240,8 @@ def recorded_ns(store: Store) -> int | None:
 def devices(store: Store, report: Report) -> pl.DataFrame:
     """Rows of `devices`: per process where the export maps CUDA ordinals to GPUs, else by number for all processes.
 
-    The mapping matters under CUDA_VISIBLE_DEVICES, where ordinal 0 may be any GPU of the host. Numbers that no GPU has
-    are counted in `report`.
+    The mapping matters under CUDA_VISIBLE_DEVICES, where ordinal 0 may be any GPU of the host. Devices have the numbers
+    that `Numbering` gives. Numbers that no GPU has are counted in `report`.
     """
     gpus: dict[int, dict[str, Any]] = {}
     for table in GPU_TABLES:
@@ -253,8 +253,33 @@ def devices(store: Store, report: Report) -> pl.DataFrame:
     if mapping.is_empty():
         rows = [_device(gpu, None, number) for number, gpu in gpus.items()]
     else:
-        rows = [_device(gpus.get(gpu, {}), str(pid), number) for gpu, number, pid in mapping.iter_rows()]
+        own = is_ambiguous(mapping)
+        rows = [_device(gpus.get(gpu, {}), str(pid), gpu if own else at) for gpu, at, pid in mapping.iter_rows()]
     return columns.frame_of([row for row in rows if row["name"] is not None], DEVICE, report)
+
+
+def is_ambiguous(mapping: pl.DataFrame) -> bool:
+    """Whether an ordinal is one GPU in a process and another one in the next (columns of MAPPING)."""
+    return mapping.drop_nulls().unique(["gpuId", "cudaId"])["cudaId"].is_duplicated().any()
+
+
+class Numbering:
+    """Numbers of devices that mean one GPU each: ordinals, or the host's own where ordinals are ambiguous."""
+
+    def __init__(self, store: Store) -> None:
+        mapping = frame(store, "TARGET_INFO_CUDA_DEVICE", MAPPING)
+        self.is_of_host = is_ambiguous(mapping)
+        known = mapping.drop_nulls().unique(["pid", "cudaId"], keep="first", maintain_order=True)
+        device = {name: pl.col(name).cast(pl.Int32, strict=False) for name in ("gpuId", "cudaId")}
+        self._gpus = known.select(_pid="pid", deviceId=device["cudaId"], _gpu=device["gpuId"])
+
+    def numbered(self, rows: pl.DataFrame, process: pl.Expr) -> pl.DataFrame:
+        """`rows` with those numbers in `deviceId`, which holds ordinals of `process` (its pid)."""
+        if not self.is_of_host:
+            return rows
+        named = rows.with_columns(process.alias("_pid"), pl.col("deviceId").cast(pl.Int32, strict=False))
+        named = named.join(self._gpus, on=["_pid", "deviceId"], how="left", maintain_order="left")
+        return named.with_columns(deviceId=pl.coalesce("_gpu", "deviceId")).drop("_pid", "_gpu")
 
 
 def arch_of_device(devices: pl.DataFrame) -> dict[int, str | None]:

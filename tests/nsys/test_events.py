@@ -154,10 +154,10 @@ def test_allocations(tmp_path: Path) -> None:
     found = build(tmp_path, CUDA_GPU_MEMORY_USAGE_EVENTS=rows)
     columns = ("event_index", "ts_ns", "bytes", "device_type", "device", "memory_kind", "address")
     assert found.rows("memory_events", *columns) == [
-        (0, 0, 512, "cuda", 0, "Device", "4096"),
-        (1, 10, -512, "cuda", 0, "Device", "4096"),
+        (0, 0, 512, "cuda", 1, "Device", "4096"),
+        (1, 10, -512, "cuda", 1, "Device", "4096"),
         (2, 20, 512, "cpu", None, "Pinned", "4096"),
-        (3, 30, 512, "cuda", 0, None, "4096"),
+        (3, 30, 512, "cuda", 1, None, "4096"),
     ]
 
 

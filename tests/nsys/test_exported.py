@@ -161,10 +161,12 @@ def test_the_phase_of_a_launch(tmp_path: Path, case: str) -> None:
     assert rows.row(by_predicate=pl.col("start_ns") == 1_000_500, named=True)["phase"] == wanted
 
 
-def test_ordinals_are_mapped_to_gpus_per_process() -> None:
+def test_ordinals_that_are_another_gpu_in_each_process_become_numbers_of_the_host() -> None:
     devices = {row["process"]: row for row in usual().table("devices").to_dicts()}
-    assert (devices[FIRST]["device"], devices[FIRST]["arch"], devices[FIRST]["multiprocessors"]) == (0, "sm_80", 108)
+    assert (devices[FIRST]["device"], devices[FIRST]["arch"], devices[FIRST]["multiprocessors"]) == (1, "sm_80", 108)
     assert (devices[SECOND]["device"], devices[SECOND]["arch"]) == (0, "sm_90")
+    launched = usual().launches.select("process", "device").unique().rows()
+    assert sorted(launched) == sorted([(FIRST, 1), (SECOND, 0)])
     assert devices[SECOND]["clock_mhz"] == 1980.0
     assert json.loads(devices[SECOND]["properties"])["memoryBandwidth"] == 3_352_320_000_000
 
