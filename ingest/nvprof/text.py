@@ -21,8 +21,8 @@ POWERS: Final = {"B": 0, "KB": 1, "MB": 2, "GB": 3}
 UNITS: Final = frozenset({*TIME_NS, *POWERS, "%", ""})
 BINARY: Final = 1024
 DECIMAL: Final = 1000
-NUMBER: Final = re.compile(r"\s*(-?\d+(?:\.(\d+))?)\s*([A-Za-z%/]*)\s*$")
-BARE: Final = re.compile(r"\s*-?\d+(?:\.\d+)?\s*$")
+NUMBER: Final = re.compile(r"\s*(-?\d+(?:\.(\d+))?(?:[eE]([+-]?\d{1,2}))?)\s*([A-Za-z%/]*)\s*$")
+BARE: Final = re.compile(r"\s*-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,2})?\s*$")
 CORRELATED: Final = re.compile(r"^(.*\S) \[(\d+)\]$", re.DOTALL)
 DEVICE: Final = re.compile(r"^(.*?) ?\((\d+)\)$")
 TRACE: Final = frozenset({"Start", "Duration", "Grid X", "Block X", "Device", "Stream", "Name"})
@@ -196,11 +196,11 @@ def _number(text: str, scales: Mapping[str, float]) -> Number | None:
     match = NUMBER.match(text)
     if match is None:
         return None
-    value, scale = float(match.group(1)), scales.get(match.group(3))
-    if scale is None and (value or match.group(3)):
+    value, scale = float(match.group(1)), scales.get(match.group(4))
+    if scale is None and (value or match.group(4)):
         return None
     scale = scale or 1.0
-    return Number(value * scale, scale / 10 ** len(match.group(2) or ""))
+    return Number(value * scale, scale * 10.0 ** (int(match.group(3) or 0) - len(match.group(2) or "")))
 
 
 def kilobyte(found: Printed) -> int:

@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 CHUNK_BYTES: Final = 8 << 20
 KEY_BYTES: Final = 256
 """More than `"traceEvents": [` takes, blanks included: so much is searched again with the next block."""
@@ -21,6 +23,9 @@ RELEARN: Final = 2
 """So many chunks without a boundary, and another one is looked for."""
 HEAD_LIMIT: Final = 256 << 20
 EVENTS_KEY: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
+STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+BRACKET: Final = re.compile(rb"[\[\]{}]")
+CLOSING: Final = {b"{": b"}", b"[": b"]"}
 ARRAY_START: Final = re.compile(rb"\s*\[")
 EVENT_KEYS: Final = rb'"(?:ph|name|cat|pid|tid|ts|args|dur)"\s*:'
 KEY_BEHIND: Final = re.compile(rb"\s*" + EVENT_KEYS)
@@ -160,5 +165,24 @@ def _events_start(text: bytearray, searched: int) -> tuple[int, int] | None:
     """(end of head, start of the first event), or None while the array has not begun; `searched` bytes hold no key."""
     if (match := ARRAY_START.match(text)) is not None:
         return 0, match.end()
-    match = EVENTS_KEY.search(text, searched)
-    return (match.start(), match.end()) if match else None
+    for match in EVENTS_KEY.finditer(text, searched):
+        if not _is_nested(bytes(text[: match.start()])):
+            return match.start(), match.end()
+    return None
+
+
+def _is_nested(head: bytes) -> bool:
+    """Whether what follows `head` is provably inside an entry of the metadata. Damaged text proves nothing."""
+    opened: list[bytes] = []
+    for bracket in BRACKET.findall(STRING.sub(b"", head)):
+        if bracket in CLOSING:
+            opened.append(CLOSING[bracket])
+        elif not opened or opened.pop() != bracket:
+            return False
+    if len(opened) <= 1:
+        return False
+    try:
+        msgspec.json.decode(head + b'"":0' + b"".join(reversed(opened)), type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True

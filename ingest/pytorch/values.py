@@ -108,7 +108,9 @@ def exact_ns(text: str) -> int | None:
         if digits.isdecimal():
             return int(head) * 1000 + (-int(digits) if head.startswith("-") else int(digits))
     rough = number(text)
-    return None if math.isnan(rough) else round(max(-SATURATED_US, min(rough, SATURATED_US)) * 1000)
+    if abs(rough) <= SATURATED_US:
+        return round(Decimal(text.strip()) * 1000)  # with an exponent, or digits that are not those of ASCII
+    return None if math.isnan(rough) else round(math.copysign(SATURATED_US, rough) * 1000)
 
 
 def nanoseconds(value: Any) -> int | None:

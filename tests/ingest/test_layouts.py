@@ -267,3 +267,11 @@ def test_arguments_with_backslashes_come_back(text: str) -> None:
     found = operators(collected(json.dumps([{**event, "args": args}] * 3).encode()))
     assert found["kernel_file"].to_list() == [text] * 3
     assert [json.loads(one) for one in found["Concrete Inputs"]] == [["1"]] * 3
+
+
+@pytest.mark.parametrize("metadata", ['"own": {"traceEvents": [{"ph": "X"}]}', '"own": [{"a": {"traceEvents" : [1]}}]'])
+def test_an_entry_of_the_metadata_may_hold_a_trace_of_its_own(tmp_path: Path, metadata: str) -> None:
+    path = tmp_path / "trace.json"
+    event = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 5, "dur": 2, "args": {"stream": 7}}
+    path.write_text(f'{{"schemaVersion": 1, {metadata}, "traceEvents": [{json.dumps(event)}]}}')
+    assert convert_file(path, tmp_path / "spool").launches.select("start_ns", "duration_ns").rows() == [(5_000, 2_000)]

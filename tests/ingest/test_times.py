@@ -72,7 +72,13 @@ def test_spellings(convert: Convert, text: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("1e3", 1_000_000), ("1.5e3", 1_500_000), ("4.401030676000005e12", T0 + 5)]
+    ("text", "expected"),
+    [
+        ("1e3", 1_000_000),
+        ("1.5e3", 1_500_000),
+        ("4.401030676000005e12", T0 + 5),
+        ("1.712170235123456e15", ABSOLUTE),
+    ],
 )
 def test_exponents(convert: Convert, text: str, expected: int) -> None:
     trace = Trace()

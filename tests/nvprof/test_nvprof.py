@@ -95,6 +95,13 @@ def test_older_columns_and_units(tmp_path: Path) -> None:
     assert (launch["start_ns"], launch["duration_ns"], launch["name"]) == (5_500, 2_250, "k(int, int)")
 
 
+def test_numbers_with_exponents(tmp_path: Path) -> None:
+    row = '1e-05,1.5e-06,1,1,1,32,1,1,8,0,0,,,"Tesla K40c (0)","1","7","k"'
+    header = HEADER.replace('"SrcMemType","DstMemType",', "")
+    (launch,) = read(tmp_path, "\n".join((header, "s,s,,,,,,,,B,B,B,MB/s,,,,", row)) + "\n").launches.to_dicts()
+    assert (launch["start_ns"], launch["duration_ns"]) == (10_000, 1_500)
+
+
 def test_unified_memory_columns(tmp_path: Path) -> None:
     header = HEADER.replace('"Name"', '"Unified Memory","Virtual Address","Name","Correlation_ID"')
     row = ROWS[1].replace('"void step<float, int>(float*, int) [117]"', ',,"k","9"')
