@@ -104,7 +104,7 @@ class TimelinePane(LanesPane):
             await self._find_gaps(self._stretch(0, self.axis.end_ns), causes=True)
         if board is self.board and stretch == self._in_view:
             board.tracks.add(found)
-            self._draw()
+        self._draw()
 
     @property
     def _few(self) -> bool:

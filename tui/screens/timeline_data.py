@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +18,7 @@ from kerneldb.tui.widgets.gantt import Cell, Name, Picture, Row, clock
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from kerneldb.api.queries import Connection
     from kerneldb.api.timeline import Axis, Bin, Label, Stretch
@@ -178,6 +179,7 @@ class Board:
             self.tracks.paint(full)
         self.names: Sequence[Label] = ()
         self._ordered = sorted(everything.lanes, key=lambda lane: lane.order)
+        self._rows: list[Placed] | None = None
 
     @property
     def lanes(self) -> list[Lane]:
@@ -238,7 +240,18 @@ class Board:
                     shares[place] = max(shares[place], min(one.busy_ns / step, 1.0))
         return shares
 
+    @contextlib.contextmanager
+    def still(self) -> Iterator[None]:
+        """While nothing changes, the rows are made once."""
+        self._rows = self._placed()
+        try:
+            yield
+        finally:
+            self._rows = None
+
     def _placed(self) -> list[Placed]:
+        if self._rows is not None:
+            return self._rows
         rows: list[Placed] = [(self._lane(lane, pinned=True), lane) for lane in self.pinned]
         for (number, _, device), group in itertools.groupby(
             (lane for lane in self._ordered if lane not in self.pinned),

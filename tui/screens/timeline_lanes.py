@@ -105,11 +105,13 @@ class LanesPane(Pane):
             await self._view()
         await self._jump()
         await self._more()
+        self._draw()
         self._beside()
         return None
 
     def _beside(self) -> None:
-        """What is in view is there: ask for what stands beside the launches."""
+        """What is in view is there: ask for what stands beside the launches, and draw."""
+        self._draw()
 
     @property
     def _everything(self) -> bool:
@@ -149,7 +151,6 @@ class LanesPane(Pane):
             self._learn(place, more.launch)
         if self._everything:
             board.has_phases, board.has_modules = bool(board.phases), bool(board.modules)
-        self._draw()
 
     async def _under_cursor(self) -> Row | None:
         """The launch under the cursor, asked for unless it is known."""
@@ -204,7 +205,7 @@ class LanesPane(Pane):
         with self.shell.busy_while():
             await self._view()
             await self._more()
-        self._beside()
+        self._beside()  # which draws both: a picture takes as long as half of the questions
 
     def _pointed(self) -> None:
         """The cursor is elsewhere in what is in view."""
@@ -422,7 +423,17 @@ class LanesPane(Pane):
     def _draw(self) -> None:
         if self.board.stretch is None or self.lane is None:
             return
-        pointer = Pointer(self.board.row_of(self._stop or self.lane), self._column(self.cursor_ns), linked=self._link())
+        with self.board.still():
+            self._draw_rows()
+        colours = partial(theme.ink, self.app)
+        self.query_one("#legend", Static).update(legend(self.board, self.size.width - 2, colours))
+
+    def _draw_rows(self) -> None:
+        """The chart, and what is under the cursor."""
+        stop = self._stop
+        if stop is None:
+            return
+        pointer = Pointer(self.board.row_of(stop), self._column(self.cursor_ns), linked=self._link())
         if (span := self._held_times()) is not None:
             begins, ends = map(self._column, span)
             pointer = dataclasses.replace(pointer, launch=(begins, max(ends, begins + 1)))
@@ -431,8 +442,6 @@ class LanesPane(Pane):
             pointer = dataclasses.replace(pointer, measured=(first, last))
         self.query_one(Gantt).show(self.board.picture(), pointer)
         self.query_one("#launch", Static).update(self._about())
-        colours = partial(theme.ink, self.app)
-        self.query_one("#legend", Static).update(legend(self.board, self.size.width - 2, colours))
 
     def _held_times(self) -> tuple[int, int] | None:
         """When what is under the cursor began and ended."""

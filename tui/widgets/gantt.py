@@ -261,7 +261,7 @@ class Gantt(Widget, can_focus=True):
     # Drawing.
 
     def _style(self, hue: Hue, *, filled: bool = False) -> Style:
-        return _style_of(theme.shade(self.app), hue, filled)
+        return _style_of(theme.shade(self.app), hue, filled=filled)
 
     def _map(self) -> list[Segment]:
         """Everything in one line, with what is on the screen marked."""
@@ -272,14 +272,12 @@ class Gantt(Widget, can_focus=True):
         )
         last = max(last, first + 1)
         segments = [Segment(fit(f"all {duration(picture.axis_ns)}", self.label_width), Style(dim=True))]
+        styles = self._style("grey"), self._style("blue") + Style(underline=True)
         for column in range(width):
             place = column * len(picture.overview) // width
             share = picture.overview[place] if picture.overview else 0.0
-            seen = first <= column < last
-            segments.append(
-                Segment(_block(share, 0, 1), self._style("blue" if seen else "grey") + Style(underline=seen))
-            )
-        return segments
+            segments.append(Segment(_block(share, 0, 1), styles[first <= column < last]))
+        return list(Segment.simplify(segments))
 
     def _times(self) -> list[Segment]:
         """The times in view, with the column of the cursor and the measured ones."""
@@ -339,9 +337,11 @@ class Gantt(Widget, can_focus=True):
             else:
                 text = _named(safe(found[0]), len(columns), row.letters.get(found[0], ""))
                 style = self._style(row.hues.get(found[0], "grey"))
+            if not here:
+                segments.append(Segment(text[: len(columns)], style))
+                continue
             segments += [
-                Segment(character, style + self._over(column, here=here))
-                for column, character in zip(columns, text, strict=False)
+                Segment(character, style + self._over(column)) for column, character in zip(columns, text, strict=False)
             ]
         return list(Segment.simplify(segments))
 
@@ -367,25 +367,24 @@ class Gantt(Widget, can_focus=True):
         """One line of a lane of so many; `here` is whether the cursor is in it."""
         from_below = height - 1 - inner
         text = self._written(row) if inner == (height - 1) // 2 else {}
-        segments = []
+        shade, segments = theme.shade(self.app), []
         for column in range(self.columns):
             cell = row.cells.get(column)
             if column in text:
                 character, category = text[column]
-                style = self._style(theme.category_hue(category), filled=True)
+                style = _style_of(shade, theme.category_hue(category), filled=True)
             elif cell is not None:
                 character = _block(cell.share, from_below, height, least=1)
-                style = self._style(row.hues.get(cell.category or "", theme.category_hue(cell.category)))
+                hue = row.hues.get(cell.category or "") or theme.category_hue(cell.category)
+                style = _style_of(shade, hue)
             else:
                 character = "·" if not from_below and column % TICK == 0 else " "
                 character, style = "│" if column == self.pointer.column else character, DIM
-            segments.append(Segment(character, style + self._over(column, here=here)))
+            segments.append(Segment(character, style + self._over(column) if here else style))
         return list(Segment.simplify(segments))
 
-    def _over(self, column: int, *, here: bool) -> Style:
-        """How the cursor, and the launch under it, change a cell."""
-        if not here:
-            return PLAIN
+    def _over(self, column: int) -> Style:
+        """How the cursor, and the launch under it, change a cell of its row."""
         if column == self.pointer.column:
             return Style(bgcolor=theme.colour(self.app, "grey"))
         launch = self.pointer.launch
@@ -427,7 +426,7 @@ def columns_in(width: int) -> int:
 
 
 @functools.cache
-def _style_of(shade: Shade, hue: Hue, filled: bool) -> Style:
+def _style_of(shade: Shade, hue: Hue, *, filled: bool = False) -> Style:
     colour = theme.COLOURS[hue][shade]
     if not filled:
         return Style(color=colour)
