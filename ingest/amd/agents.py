@@ -66,6 +66,27 @@ def numbered(agents: Iterable[Agent]) -> list[Agent]:
     ]
 
 
+def first_numbers(parts: Iterable[tuple[str | None, Iterable[Agent]]]) -> list[int]:
+    """The number of GPU 0 of each part of a file, given as (machine, agents).
+
+    GPUs of a further machine are numbered behind those before: a merged file has GPU 0 of every machine.
+    """
+    firsts: dict[str | None, int] = {}
+    found, behind = [], 0
+    for machine, agents in parts:
+        found.append(firsts.setdefault(machine, behind))
+        behind = max([behind, *(found[-1] + one.device + 1 for one in agents if one.is_gpu and one.device is not None)])
+    return found
+
+
+def moved(agents: Mapping[int, Agent], first: int) -> dict[int, Agent]:
+    """The same agents by id, with GPUs numbered from `first` on."""
+    return {
+        key: dataclasses.replace(one, device=one.device + first) if one.is_gpu and one.device is not None else one
+        for key, one in agents.items()
+    }
+
+
 def device_rows(agents: Iterable[Agent], process: str | None, report: Report) -> pl.DataFrame:
     """Rows of `devices` without trace_id, for the GPUs among the agents; numbers that none has count in `report`."""
     rows = [_row(agent, process) for agent in agents if agent.is_gpu and agent.device is not None]

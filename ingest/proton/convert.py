@@ -229,7 +229,7 @@ def _whole(value: object) -> int | None:
 def _write_sums(
     rows: list[dict[str, Any]], values: list[list[tuple[str, float | None]]], output: Output, signer: Signer
 ) -> None:
-    """One sum per kernel and device, which counts, and one per outermost scope."""
+    """One sum per kernel, device and outermost scope: a node of a tree is in one scope, so these add up."""
     signed = signer.sign(frame_of(rows, SUMS))
     negative = (pl.col("n") < 0) | (pl.col("total_ns") < 0)
     output.report.add("refused", "sum with a negative count or time", signed.filter(negative).height)
@@ -237,16 +237,9 @@ def _write_sums(
     sums = {name: pl.col(name).sum() for name in ("n", "timed")}
     sums["total_ns"] = pl.when(pl.col("timed").sum() > 0).then(pl.col("total_ns").sum())
     output.report.add("note", "sums of kernels without a time", kept["total_ns"].null_count())
-    by = ["device", "signature_id"]
-    whole = kept.group_by(by, maintain_order=True).agg(**sums).with_columns(origin=pl.lit("report"))
-    inside = kept.drop_nulls("phase")
-    phased = (
-        inside.group_by([*by, "phase"], maintain_order=True).agg(**sums).with_columns(origin=pl.lit("report_phase"))
-    )
-    found = pl.concat([whole, phased], how="diagonal").with_columns(timing=pl.lit("timeline"))
-    output.write("rollups", found)
-    output.report.add("stored", "sums of kernels", whole.height)
-    output.report.add("stored", "sums of kernels in scopes", phased.height)
+    summed = kept.group_by("device", "signature_id", "phase", maintain_order=True).agg(**sums)
+    output.write("rollups", summed.with_columns(origin=pl.lit("report"), timing=pl.lit("timeline")))
+    output.report.add("stored", "sums of kernels", summed.height)
     listed = [
         (signature, key, value)
         for signature, own in zip(signed["signature_id"], values, strict=True)
@@ -254,9 +247,9 @@ def _write_sums(
         if value is not None
     ]
     metrics = frame_of(listed, {**schema("signature_id metric value")})
-    summed = metrics.group_by("signature_id", "metric", maintain_order=True).agg(pl.col("value").sum())
-    output.write("metrics", summed.with_columns(source_metric="metric"))
-    output.report.add("stored", "values of kernels", summed.height)
+    added = metrics.group_by("signature_id", "metric", maintain_order=True).agg(pl.col("value").sum())
+    output.write("metrics", added.with_columns(source_metric="metric"))
+    output.report.add("stored", "values of kernels", added.height)
 
 
 def _devices(described: list[Node]) -> pl.DataFrame:

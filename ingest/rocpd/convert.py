@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 from collections import Counter
@@ -287,7 +288,8 @@ def _dimensions(database: sqlite.Database) -> list[Dimensions]:
             host = next((str(node["hostname"]) for node in one.nodes if node["hostname"]), "host")
             label = f"{one.processes[0]['pid']}@{host} {one.metadata.get('guid', one.part.suffix)[-4:]}"
         found.append(one if label is None else Dimensions(one.part, label))
-    return found
+    firsts = agents.first_numbers((one.machine, one.agents.values()) for one in found)
+    return [dataclasses.replace(one, first=first) if first else one for one, first in zip(found, firsts, strict=True)]
 
 
 def _read(

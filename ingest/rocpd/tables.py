@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from kerneldb.errors import UnreadableTraceError
-from kerneldb.ingest.amd.agents import Agent, agent_of, numbered
+from kerneldb.ingest.amd.agents import Agent, agent_of, moved, numbered
 from kerneldb.ingest.amd.launches import is_halved
 from kerneldb.ingest.sqlite import Database, gathered, quoted
 
@@ -170,10 +170,14 @@ def _split(name: str, stated: Sequence[str]) -> tuple[str, str]:
 
 @dataclasses.dataclass(frozen=True)
 class Dimensions:
-    """Lookups of one part. `label` names its process where several parts have the same process id."""
+    """Lookups of one part.
+
+    `label` names its process where several parts have the same process id; `first` is the number of its GPU 0.
+    """
 
     part: Part
     label: str | None = None
+    first: int = 0
 
     @functools.cached_property
     def metadata(self) -> dict[str, str]:
@@ -195,7 +199,7 @@ class Dimensions:
     @functools.cached_property
     def nodes(self) -> list[dict[str, Any]]:
         """Machines: id, hostname."""
-        return self.part.rows("rocpd_info_node", ("id", "hostname", "release"))
+        return self.part.rows("rocpd_info_node", ("id", "hostname", "machine_id", "release"))
 
     @functools.cached_property
     def processes(self) -> list[dict[str, Any]]:
@@ -221,7 +225,12 @@ class Dimensions:
                 continue
             own = {key: value for key, value in row.items() if key not in ("id", "extdata") and value is not None}
             found[row["id"]] = agent_of({**parsed(row["extdata"]), "agent_type": row["type"], **own})
-        return dict(zip(found, numbered(found.values()), strict=True))
+        return moved(dict(zip(found, numbered(found.values()), strict=True)), self.first)
+
+    @property
+    def machine(self) -> str | None:
+        """The machine that it ran on, where the file says it."""
+        return next((str(node["machine_id"]) for node in self.nodes if node["machine_id"]), None)
 
     @functools.cached_property
     def symbols(self) -> pl.DataFrame:

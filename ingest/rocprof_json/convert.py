@@ -17,7 +17,7 @@ from kerneldb.batch import Manifest
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest.amd import agents as agent_rows
 from kerneldb.ingest.amd import capture, unread
-from kerneldb.ingest.amd.agents import Agent, agent_of, archs, numbered
+from kerneldb.ingest.amd.agents import Agent, agent_of, archs, first_numbers, moved, numbered
 from kerneldb.ingest.amd.host import UNTIMED_RANGE, Host, Marker, is_range
 from kerneldb.ingest.amd.launches import COUNTED, NO_SYMBOL, UNKNOWN_KERNEL, Launches, copy_kind, is_halved
 from kerneldb.ingest.amd.rows import address_of, memory_rows, metric_rows
@@ -63,11 +63,21 @@ class Activities:
         self.pid = None if process.metadata.pid is None else str(process.metadata.pid)
         agents = numbered(agent_of(facts) for facts in process.agents)
         self.agents: dict[int, Agent] = dict(zip(map(_handle, process.agents), agents, strict=True))
-        self.archs = archs(self.agents.values())
         self.symbols: dict[int, Symbol] = {symbol.kernel_id: symbol for symbol in process.kernel_symbols}
         highest = max((symbol.accum_vgpr_count or 0 for symbol in self.symbols.values()), default=0)
         self.halved = any(is_halved(arch, highest) for arch in self.archs.values())
         self._renamed = {text.key: text.value for text in process.strings.correlation_id.external}
+
+    @property
+    def archs(self) -> dict[int, str | None]:
+        """Device number → architecture, of GPUs."""
+        return archs(self.agents.values())
+
+    @property
+    def machine(self) -> str | None:
+        """The machine that it ran on, where the file says it."""
+        node = self.process.metadata.node
+        return str(node["machine_id"]) if isinstance(node, dict) and node.get("machine_id") else None
 
     def markers(self, part: str, report: Report) -> list[Marker]:
         """Roctx ranges and marks; the text is found by the correlation id, which is unique within the `part`.
@@ -277,6 +287,10 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     output = Output(folder, [one])
     unread.SECTIONS.account(sections, output.report)
     processes = [Activities(process) for process in document.tool]
+    for it, first in zip(
+        processes, first_numbers((one.machine, one.agents.values()) for one in processes), strict=True
+    ):
+        it.agents = moved(it.agents, first)
     output.ends_at([process.metadata.fini_time for process in document.tool])
     host = Host(output, [one for number, it in enumerate(processes) for one in it.markers(str(number), output.report)])
     launches, read = Launches(output, host), 0

@@ -114,7 +114,12 @@ class Process:
     """The tables of one process in a rocpd file. Ids follow the writer: process id, thread id, number of the node."""
 
     def __init__(
-        self, connection: sqlite3.Connection, guid: str = GUID, pid: int = 115108, arch: str = "gfx1151"
+        self,
+        connection: sqlite3.Connection,
+        guid: str = GUID,
+        pid: int = 115108,
+        arch: str = "gfx1151",
+        machine: str = "m",
     ) -> None:
         self.connection = connection
         self.suffix = "_" + guid.replace("-", "_")
@@ -125,7 +130,7 @@ class Process:
             self._create(table, columns.split(), guid)
         for tag, value in (("schema_version", "3"), ("uuid", self.suffix), ("guid", guid)):
             self.insert("rocpd_metadata", tag=tag, value=value)
-        self._describe(arch)
+        self._describe(arch, machine)
 
     def insert(self, table: str, **row: Any) -> int:
         """Add a row; returns its id."""
@@ -217,10 +222,10 @@ class Process:
         parts = ", ".join([identity, *owner, *(f'"{name}" {kind}' for name, kind in kinds.items())])
         self.connection.execute(f'CREATE TABLE "{table}{self.suffix}" ({parts})')
 
-    def _describe(self, arch: str) -> None:
+    def _describe(self, arch: str, machine: str) -> None:
         facts = {"name": arch, "product_name": f"AMD {arch}", **AGENTS[arch]}
         process = {"nid": 1, "pid": self.pid}
-        self.insert("rocpd_info_node", id=1, hash=1, machine_id="m", system_name="Linux", hostname="strix-halo")
+        self.insert("rocpd_info_node", id=1, hash=1, machine_id=machine, system_name="Linux", hostname="strix-halo")
         secret = json.dumps({"HF_TOKEN": "hf_secret"})
         self.insert(
             "rocpd_info_process",

@@ -236,6 +236,16 @@ def test_activities_of_rocprof_without_names(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("machine", "devices"), [("a", [0]), ("b", [0, 1])])
+def test_processes_of_two_machines_in_one_document(tmp_path: Path, machine: str, devices: list[int]) -> None:
+    path = of_json(tmp_path, metadata={"node": {"machine_id": "a"}})
+    document = json.loads(path.read_text())
+    (first,) = document["rocprofiler-sdk-tool"]
+    facts = {**first["metadata"], "pid": 7, "node": {"machine_id": machine}}
+    path.write_text(json.dumps({"rocprofiler-sdk-tool": [first, {**first, "metadata": facts}]}))
+    assert sorted(converted(path).launches["device"].unique()) == devices
+
+
 def test_values_that_json_does_not_know(tmp_path: Path) -> None:
     """Counters that divide by zero: no sum over instances where one of them is unknown; names stay as they are."""
     path = of_json(tmp_path, counters=[{"id": {"handle": 1}, "name": "SQ_WAVES"}])

@@ -94,9 +94,11 @@ def test_merged_files_keep_processes_apart(tmp_path: Path) -> None:
 def test_equal_process_numbers_of_two_machines_stay_apart(tmp_path: Path) -> None:
     path = tmp_path / "merged.db"
     with rocpd(path) as connection:
-        for guid in (GUID, OTHER):
-            fill(Process(connection, guid, 100), [KERNEL])
-    assert converted(path).launches["process"].n_unique() == 2
+        for guid, machine in ((GUID, "a"), (OTHER, "b")):
+            fill(Process(connection, guid, 100, machine=machine), [KERNEL])
+    trace = converted(path)
+    assert trace.launches["process"].n_unique() == 2
+    assert sorted(trace.launches["device"].unique()) == trace.table("devices")["device"].to_list() == [0, 1]
 
 
 def test_a_compressed_database(tmp_path: Path) -> None:
