@@ -16,7 +16,7 @@ from kerneldb.report import require
 
 Rows = Sequence[dict[str, Any]]
 
-COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
+COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#BBBBBB")
 WIDTH: Final = 940
 BAR_HEIGHT: Final = 18
 LONGEST: Final = 300

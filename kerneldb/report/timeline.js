@@ -4,9 +4,9 @@
 const Timeline = (() => {
   const {first, time} = Packed;
   const TOP = 22, GAP = 8, HEAD = 18, ROW = 15, COUNTER = 42;
-  const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c7a00", "#7f7f7f"];
-  const IDLE = {launching: "#b03a2e", synchronisation: "#d68910", allocation: "#9a7d0a", "blocking copy": "#2471a3", "data loading": "#7d3c98",
-    "launch latency": "#85929e", "between launches": "#85929e", dependency: "#148f77"};
+  const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#bbbbbb"];
+  const IDLE = {launching: "#ee6677", synchronisation: "#ccbb44", allocation: "#aa3377", "blocking copy": "#4477aa", "data loading": "#66ccee",
+    "launch latency": "#bbbbbb", "between launches": "#bbbbbb", dependency: "#228833"};
   const KEYS = [["drag, ← →", "move"], ["wheel, + −", "zoom"], ["shift + drag", "choose a range"], ["0", "whole trace"], ["g, shift + g", "largest gap, next gap"],
     ["[ ]", "event before, after"], ["f", "from a kernel to its call and back"], ["Enter", "zoom to the event"], ["/", "search, then n and shift + n"], ["Esc", "choose nothing"]];
 
@@ -42,7 +42,7 @@ const Timeline = (() => {
     key(lane) { return `${lane.place}\n${lane.lane}`; }
 
     colour(category, name) {
-      if (category?.startsWith("idle: ")) return IDLE[category.slice(6)] ?? "#aab7b8";
+      if (category?.startsWith("idle: ")) return IDLE[category.slice(6)] ?? "#777777";
       this.seen ??= new Map();
       const shown = category || name.split(/[:(<\[ ]/)[0];
       if (!this.seen.has(shown)) this.seen.set(shown, COLOURS[this.seen.size % COLOURS.length]);
