@@ -53,7 +53,7 @@ def _verdict(value: str | None) -> str:
 
 
 COLUMNS: Final = (
-    text("kernel", "kernel", 20, stretch=True, hue="category"),
+    text("kernel", "kernel", 20, stretch=True, middle=True, hue="category"),
     Column("verdict", "verdict", 13, _verdict, right=False),
     Column("total_before_ns", "A total", 9, numbers.duration, rank=2),
     Column("total_after_ns", "B total", 9, numbers.duration, rank=2),

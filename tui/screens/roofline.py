@@ -171,11 +171,12 @@ class RooflinePane(Pane):
             parts.append(f"{count(_distinct(self.without))} {why} left out ({share} of the time)")
         if self.percent:
             parts.append(f"percentages only: {self.rows[self.place].get('reason') or 'no peaks'}")
-        line = Content.assemble(Content.styled(" · ".join(parts), "dim"), " ")
+        # What the colours are comes first: the end of the line has no room in a small terminal.
+        line = Content()
         for category in dict.fromkeys(row["category"] for row in self.rows):
-            line += Content.styled(" ■ ", theme.ink(self.app, theme.category_hue(category)))
-            line += Content(safe(category or "unknown"))
-        return line
+            line += Content.styled("■ ", theme.ink(self.app, theme.category_hue(category)))
+            line += Content(safe(category or "unknown") + "  ")
+        return line + Content.styled(" · ".join(parts), "dim")
 
     def _about(self, row: Row) -> Content:
         devices = {one.get("device") for one in self.rows}
