@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
 MANIFEST_NAME = "manifest.json"
 MANIFEST_VERSION = 1
+PART_ROWS: Final = 122_880
+"""Rows of a part, but for the last ones: a row group of DuckDB, which puts parts of other sizes together anew."""
 MANY_ROWS: Final = 1 << 15
-"""Frames of fewer rows are written at once: a thread costs more than that."""
+"""Parts of fewer rows are written at once: a thread costs more than that."""
 WRITERS: Final = 4
-"""Frames that are being written while the reader goes on; more would only hold memory."""
+"""Parts that are being written while the reader goes on; more would only hold memory."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Manifest:
 def write_part(frame: pl.DataFrame, path: Path) -> None:
     """Write the Parquet file `path`. Raises OSError where the disk is full or cannot be written."""
     with _disk_errors(path):
-        frame.write_parquet(path, compression="lz4", statistics=False)
+        frame.write_parquet(path, compression="lz4", statistics=False, row_group_size=PART_ROWS)
 
 
 def write_run(frame: pl.DataFrame, path: Path) -> None:
@@ -92,22 +94,43 @@ class Spool:
         self.guard = Guard()
         self._parts: dict[str, list[str]] = defaultdict(list)
         self._rows: dict[str, int] = defaultdict(int)
+        self._held: dict[str, list[pl.DataFrame]] = defaultdict(list)
         self._writers: ThreadPoolExecutor | None = None
         self._pending: deque[Future[None]] = deque()
 
     def write(self, table: str, frame: pl.DataFrame) -> None:
         """Append `frame` to `table`, without times that cannot be true.
 
-        Columns are matched by name at commit; missing ones become NULL. Long frames are written by threads: what goes
-        wrong there is raised by a later call.
+        Columns are matched by name at commit; missing ones become NULL. Few rows wait for more of the same columns, and
+        many are written by threads: what goes wrong there is raised by a later call.
         """
         if frame.height == 0:
             return
         limits.check_memory()
         frame = self.guard.checked(table, frame)
+        held = self._held[table]
+        if held and held[0].schema != frame.schema:
+            self._put(table)
+        self._rows[table] += frame.height
+        self._held[table].append(frame)
+        self._put(table, PART_ROWS)
+
+    def _put(self, table: str, least: int = 1) -> None:
+        """Write what is held of `table`, in parts of `PART_ROWS`, until fewer than `least` rows are left."""
+        held = self._held[table]
+        if sum(frame.height for frame in held) < least:
+            return
+        import polars as pl
+
+        rows = pl.concat(held)
+        while rows.height >= least:
+            self._write_part(table, rows.head(PART_ROWS))
+            rows = rows.slice(PART_ROWS)
+        self._held[table] = [rows] if rows.height else []
+
+    def _write_part(self, table: str, frame: pl.DataFrame) -> None:
         name = f"{table}.{len(self._parts[table]):05d}.parquet"
         self._parts[table].append(name)
-        self._rows[table] += frame.height
         if frame.height < MANY_ROWS:
             write_part(frame, self.folder / name)
         else:
@@ -122,12 +145,13 @@ class Spool:
         self._pending.append(self._writers.submit(write_part, frame, path))
 
     def _settle(self, left: int = 0) -> None:
-        """Wait until no more than `left` frames are being written. Raises what went wrong."""
+        """Wait until no more than `left` parts are being written. Raises what went wrong."""
         while len(self._pending) > left:
             self._pending.popleft().result()
 
     def replace(self, table: str, frame: pl.DataFrame) -> None:
         """Write `frame` instead of everything written to `table` so far."""
+        self._put(table)
         self._settle()
         for name in self._parts.pop(table, []):
             (self.folder / name).unlink()
@@ -136,6 +160,7 @@ class Spool:
 
     def paths(self, table: str) -> list[Path]:
         """The parts of `table` written so far."""
+        self._put(table)
         self._settle()
         return [self.folder / name for name in self._parts.get(table, [])]
 
@@ -167,6 +192,8 @@ class Spool:
 
         Raises RuntimeError where times were refused that are in no report: a fault of the reader.
         """
+        for table in list(self._held):
+            self._put(table)
         self._settle()
         if self._writers is not None:
             self._writers.shutdown()

@@ -91,9 +91,14 @@ class UnusualError(Exception):
     """The scan cannot take a piece, not even with its unusual events in another form."""
 
 
+def is_there() -> bool:
+    """Whether the scan was built."""
+    return _scan is not None
+
+
 def built() -> bool:
     """Whether the scan is there, and wanted."""
-    return _scan is not None and not os.environ.get(PURE)
+    return is_there() and not os.environ.get(PURE)
 
 
 def _arguments(group: str) -> tuple[tuple[bytes, int, int], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import platform
 from pathlib import Path
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 REQUIRED = ("duckdb", "polars", "pyarrow", "msgspec", "click", "textual")
 OPTIONAL = {"torch": "replay and record"}
+IN_C = "PyTorch traces are read by the part in C"
+IN_PYTHON = "PyTorch traces are read in Python alone, which takes several times as long"
+NO_COMPILER = "install a C compiler, then: pip install --force-reinstall --no-deps kerneldb"
 
 
 QUICK_S = 3.0
@@ -33,8 +37,8 @@ class Check(NamedTuple):
 
 
 def environment(database: str | Path) -> list[Check]:
-    """Check Python, the packages and the database file."""
-    return [Check("ok", "python", platform.python_version()), *_packages(), *_database(database)]
+    """Check Python, the packages, the reader of PyTorch traces and the database file."""
+    return [Check("ok", "python", platform.python_version()), *_packages(), *_reader(), *_database(database)]
 
 
 def trace(text: str, database: str | Path) -> list[Check]:
@@ -66,6 +70,15 @@ def _packages() -> Iterator[Check]:
             if name in OPTIONAL:
                 found = Check("note", name, f"not installed; needed for {OPTIONAL[name]}")
         yield found
+
+
+def _reader() -> Iterator[Check]:
+    """What reads PyTorch traces; the rows are the same either way. Nothing where a package of it is missing."""
+    with contextlib.suppress(ImportError):
+        from kerneldb.ingest.pytorch import native
+
+        remedy = f"unset {native.PURE}" if native.is_there() else NO_COMPILER
+        yield Check("ok", "reader", IN_C) if native.built() else Check("note", "reader", IN_PYTHON, remedy)
 
 
 def _database(path: str | Path) -> Iterator[Check]:

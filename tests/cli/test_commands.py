@@ -22,6 +22,7 @@ import kerneldb
 from kerneldb.cli import cli
 from kerneldb.cli.console import progress_line
 from kerneldb.cli.top import GROUPS, ORDERS
+from kerneldb.ingest.pytorch import native
 
 GOLDEN = Path(__file__).parent / "golden"
 FIXED = "SELECT 1 AS n, 'a, b' AS text, [1, 2] AS dims, NULL::INTEGER AS nothing, 1234567 AS duration_ns"
@@ -407,6 +408,19 @@ class TestDoctorAndSchema:
         assert topics["duckdb"]["message"] == duckdb.__version__
         assert "1 trace" in topics["database"]["message"]
         assert "note" in call(tmp_path / "none", "doctor").stdout
+
+    def test_what_reads_traces(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def reader() -> dict[str, str]:
+            listed = objects(call(tmp_path / "none", "doctor", "--json"))
+            return next(row for row in listed if row["topic"] == "reader")
+
+        there = native.is_there()
+        monkeypatch.delenv(native.PURE, raising=False)
+        assert reader()["level"] == ("ok" if there else "note")
+        monkeypatch.setenv(native.PURE, "1")
+        assert native.PURE in reader()["remedy"] or not there
+        monkeypatch.setattr(native, "_scan", None)
+        assert "compiler" in reader()["remedy"]
 
     def test_a_trace_file_and_a_trace_by_name(self, shared_database: Path, small_trace: Path) -> None:
         of_file = call(shared_database, "doctor", str(small_trace)).stdout

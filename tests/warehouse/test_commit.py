@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from kerneldb.batch import MANY_ROWS, Manifest, Spool
+from kerneldb.batch import MANY_ROWS, PART_ROWS, Manifest, Spool
 from kerneldb.errors import TraceExistsError, UsageError, WarehouseError
 from kerneldb.warehouse import Warehouse
 from kerneldb.warehouse.commit import TABLES
@@ -252,3 +252,14 @@ def test_what_goes_wrong_beside_the_reader_is_raised(tmp_path: Path) -> None:
     spool.write("samples", pl.DataFrame({"ts_ns": pl.int_range(MANY_ROWS, eager=True)}))
     with pytest.raises(OSError):  # noqa: PT011 (the system's words)
         spool.finish({"trace_id": "t", "name": "n"})
+
+
+def test_rows_are_gathered_in_parts_of_a_row_group(tmp_path: Path) -> None:
+    """In the order in which they came, however many at a time; other columns begin a part."""
+    spool, rows = Spool(tmp_path / "spool"), pl.DataFrame({"ts_ns": pl.int_range(2 * PART_ROWS + 7, eager=True)})
+    for part in (rows.head(5), rows.slice(5, PART_ROWS + 1), rows.slice(PART_ROWS + 6), rows.clear()):
+        spool.write("samples", part)
+    spool.write("samples", pl.DataFrame({"ts_ns": [1], "value": [2.0]}))
+    found = [pl.read_parquet(path) for path in spool.paths("samples")]
+    assert [part.height for part in found] == [PART_ROWS, PART_ROWS, 7, 1]
+    assert pl.concat(found[:3]).equals(rows)
