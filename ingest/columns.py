@@ -1,4 +1,4 @@
-"""Types of the columns that readers write, by name: parts of one table must agree in them."""
+"""Types of the columns that readers write, by name: parts of one table must agree in them; columns of code in C."""
 
 from __future__ import annotations
 
@@ -42,6 +42,21 @@ TYPES: Final[Schema] = {
 def schema(names: str) -> Schema:
     """The types of these columns (names between blanks), in this order."""
     return {name: TYPES[name] for name in names.split()}
+
+
+class _Stream:
+    """A stream of Arrow as an object. Not in a module named `…torch.…`: polars would import PyTorch to look at it."""
+
+    def __init__(self, capsule: object) -> None:
+        self._capsule = capsule
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._capsule
+
+
+def stream(capsule: object) -> pl.Series:
+    """The column in a capsule of a stream of Arrow (its PyCapsule interface), which is used up."""
+    return pl.Series(_Stream(capsule))
 
 
 Row = Mapping[str, Any] | Sequence[Any]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -27,9 +28,13 @@ Stretch = tuple[int | None, int | None]
 
 
 class Shelf:
-    """What is held in memory of all `runs`; over `HELD_BYTES` it goes into files of `folder`, if there is one."""
+    """What is held in memory of all `runs`; over `HELD_BYTES` it goes into files of `folder`, if there is one.
+
+    One thread may read some of its runs while others add to other ones: whoever does either has its `lock`.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
+        self.lock = threading.RLock()
         self._folder = folder
         self._runs: list[Runs] = []
         self._held = 0
@@ -88,11 +93,12 @@ class Runs:
 
     def add(self, frame: pl.DataFrame) -> None:
         """Take rows; frames may lack columns that others have."""
-        self.columns |= frame.schema
-        if frame.height:
-            self.height += frame.height
-            self._held.append(frame)
-            self._shelf.took(int(frame.estimated_size()))
+        with self._shelf.lock:
+            self.columns |= frame.schema
+            if frame.height:
+                self.height += frame.height
+                self._held.append(frame)
+                self._shelf.took(int(frame.estimated_size()))
 
     def put_away(self, folder: Path, prefix: str) -> None:
         """Write what is held as a run. Raises OSError where the disk is full or cannot be written."""
@@ -110,10 +116,11 @@ class Runs:
         return pl.concat(held, how="diagonal").sort(self.key, nulls_last=True, maintain_order=True)
 
     def _all(self) -> list[_Run]:
-        frame = self._gathered()
-        if frame is not None:
-            self._runs.append(_Run(frame, frame.height, _some(frame[self.key])))
-        return self._runs
+        with self._shelf.lock:
+            frame = self._gathered()
+            if frame is not None:
+                self._runs.append(_Run(frame, frame.height, _some(frame[self.key])))
+            return self._runs
 
     def between(self, stretch: Stretch) -> pl.DataFrame:
         """The rows of a stretch, run by run."""

@@ -10,13 +10,10 @@ import contextlib
 import hashlib
 import itertools
 import lzma
-import queue
 import stat
-import threading
 import zipfile
 import zlib
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final, cast
@@ -26,11 +23,11 @@ from isal import isal_zlib
 from kerneldb import limits
 from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ids import content_id
+from kerneldb.ingest.threads import ahead
 
 BLOCK_BYTES: Final = 4 << 20
 SLICE_BYTES: Final = 1 << 12
 QUEUED_BLOCKS: Final = 4
-POLL_SECONDS: Final = 0.05
 IsalError = cast("type[Exception]", isal_zlib.error)
 GZIP_MAGIC: Final = b"\x1f\x8b"
 ZIP_MAGIC: Final = b"PK\x03\x04"
@@ -86,7 +83,7 @@ class Source:
 
         Close it when leaving early (`contextlib.closing`): the thread would wait for a reader for ever.
         """
-        return _read_ahead(self._decoded)
+        return ahead(self._decoded, QUEUED_BLOCKS)
 
     def _decoded(self) -> Iterator[bytes]:
         with _open(self.path, self.member) as raw:
@@ -165,36 +162,6 @@ def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
             block.clear()
     if block:
         yield bytes(block)
-
-
-def _read_ahead(produce: Callable[[], Iterator[bytes]]) -> Generator[bytes, None, None]:
-    """Run `produce` on a thread and yield its blocks; its exception is raised here, and leaving early stops it."""
-    blocks: queue.Queue[bytes | None] = queue.Queue(QUEUED_BLOCKS)
-    stop = threading.Event()
-
-    def offer(item: bytes | None) -> None:
-        while not stop.is_set():
-            with contextlib.suppress(queue.Full):
-                blocks.put(item, timeout=POLL_SECONDS)
-                return
-
-    def run() -> None:
-        try:
-            for block in produce():
-                offer(block)
-                if stop.is_set():
-                    return
-        finally:
-            offer(None)
-
-    with ThreadPoolExecutor(1, thread_name_prefix="kerneldb-read") as pool:
-        reader = pool.submit(run)
-        try:
-            while (block := blocks.get()) is not None:
-                yield block
-            reader.result()
-        finally:
-            stop.set()
 
 
 @contextmanager

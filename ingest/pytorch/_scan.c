@@ -2,9 +2,11 @@
 
    The layout of the columns comes from Python (native.py). What is unusual, or no JSON, is not decided here: the scan
    stops at such an event, native.py reads it the tolerant way and hands it back in the usual form. The text is
-   untrusted: every access is bounded by `end`, nesting by DEPTH, tables by what Python asks for. */
+   untrusted: every access is bounded by `end`, nesting by DEPTH, tables by what Python asks for. `nested` is about spans
+   that were read. */
 
 #include "_scan_columns.h"
+#include "_scan_nesting.h"
 
 static PyObject *Scanner_scan(PyObject *self, PyObject *args) {
     Scanner *scanner = (Scanner *)self;
@@ -53,12 +55,6 @@ static PyObject *column_of(Column *column) {
     }
     column->any = false;
     return Py_BuildValue("NN", bytes_of(&column->data), bytes_of(&column->nulls));
-}
-
-static bool append(PyObject *list, PyObject *item) {
-    bool done = item && PyList_Append(list, item) == 0;
-    Py_XDECREF(item);
-    return done;
 }
 
 static PyObject *fresh_of(Codes *codes) {
@@ -353,7 +349,12 @@ static int add_scanner(PyObject *module) {
     return failed;
 }
 
+static PyMethodDef FUNCTIONS[] = {
+    {"numbers", numbers, METH_VARARGS, "numbers(format, data): a stream of the numbers in bytes"},
+    {"nested", nested, METH_O, "nested(stream): what encloses each span"},
+    {NULL, NULL, 0, NULL},
+};
 static PyModuleDef_Slot MODULE_SLOTS[] = {{Py_mod_exec, add_scanner}, {0, NULL}};
-static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_scan", NULL, 0, NULL, MODULE_SLOTS, NULL, NULL, NULL};
+static struct PyModuleDef DEFINITION = {PyModuleDef_HEAD_INIT, "_scan", NULL, 0, FUNCTIONS, MODULE_SLOTS, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__scan(void) { return PyModuleDef_Init(&MODULE); }
+PyMODINIT_FUNC PyInit__scan(void) { return PyModuleDef_Init(&DEFINITION); }

@@ -13,6 +13,14 @@ enum { FIELDS = 64, UNREAD = 512 };
 enum { TEXT, INT, UNSIGNED, FLOAT };                /* kinds of arguments */
 enum { HAS_CATEGORY = 1, HAS_NAME = 2 };            /* what of the event a code stands for */
 
+/* ---- Python ---- */
+
+static bool append(PyObject *list, PyObject *item) {
+    bool done = item && PyList_Append(list, item) == 0;
+    Py_XDECREF(item);
+    return done;
+}
+
 /* ---- codes ---- */
 
 typedef struct {

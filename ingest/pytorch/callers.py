@@ -14,6 +14,7 @@ from kerneldb.ingest.pytorch import fields
 from kerneldb.ingest.pytorch.collect import Collector
 from kerneldb.ingest.pytorch.host import Host
 from kerneldb.ingest.runs import gathered, stretches
+from kerneldb.ingest.threads import mapped
 
 STREAM_TID: Final = r"(\d+)\s*$"
 INTEGERS: Final = (
@@ -28,7 +29,7 @@ OPTIONAL: Final = {
     **dict.fromkeys(("collective", "mark"), pl.UInt32),
 }
 PLACE: Final = ("thread", "device", "inDevice", "toDevice")
-ROWS: Final = 1 << 18
+ROWS: Final = 1 << 17
 """Activities that are worked on at once."""
 OF_OP: Final = ("op", "call", "note_of_op", "note", "place", "module", "python")
 """Ids of the operator and of the annotation around it, and codes: of its call, its note, the annotation's path, the
@@ -51,15 +52,16 @@ class Callers:
         self._codes = [code for code, row in enumerate(collected.apis.rows()) if row[0] in fields.LAUNCHING_APIS]
         self.notes = collected.shelf.runs("ts")
         self.first: int | None = None
+        self._places = _places(collected)
+        self._processes = [row[0] for row in collected.threads.rows()]
         self.devices, self.copied = self._survey()
 
     def _survey(self) -> tuple[list[int], bool]:
         """Devices, and whether external ids are copies: torch 2.0-2.3 wrote them so (kineto #843)."""
         devices, known, same = set[int](), 0, 0
-        places = _places(self._collected)
         for part in self._gpu.each(*PLACE, "External id", "correlation"):
             rows = _complete(part)
-            devices.update(_placed(rows, places)["device"].drop_nulls().unique())
+            devices.update(_placed(rows, self._places)["device"].drop_nulls().unique())
             both = rows.filter(pl.col("External id").is_not_null() & pl.col("correlation").is_not_null())
             known += both.height
             same += both.filter(pl.col("External id") == pl.col("correlation")).height
@@ -87,14 +89,8 @@ class Callers:
         if not self._gpu.height:
             return
         unnamed = self._collected.shelf.runs("External id")
-        places = _places(self._collected)
-        processes = [row[0] for row in self._collected.threads.rows()]
-        for stretch in stretches([self._gpu, self._calls], 2 * ROWS):
-            gpu = _placed(_complete(self._gpu.between(stretch)).sort("id"), places)
-            calls = self._calls.between(stretch).sort("api")
-            gpu = gpu.hstack(gathered(calls.select(*OF_CALL, *OF_OP), _calls(gpu, calls, processes)))
-            gpu = gpu.with_columns(contained=pl.col("op").is_not_null())
-            open_ones = pl.col("op").is_null() & pl.col("External id").is_not_null() & bool(self._ops.height)
+        open_ones = pl.col("op").is_null() & pl.col("External id").is_not_null() & bool(self._ops.height)
+        for gpu in mapped(self._meet, self._meetings()):
             unnamed.add(gpu.filter(open_ones))
             yield gpu.filter(~open_ones)
         self._calls.clear()
@@ -102,6 +98,16 @@ class Callers:
         if unnamed.height:
             for stretch in stretches([unnamed, self._ops], 2 * ROWS):
                 yield _named(unnamed.between(stretch), self._ops.between(stretch))
+
+    def _meetings(self) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+        """Activities and calls whose correlations are between two bounds."""
+        for stretch in stretches([self._gpu, self._calls], 2 * ROWS):
+            yield self._gpu.between(stretch), self._calls.between(stretch)
+
+    def _meet(self, both: tuple[pl.DataFrame, pl.DataFrame]) -> pl.DataFrame:
+        gpu, calls = _placed(_complete(both[0]).sort("id"), self._places), both[1].sort("api")
+        gpu = gpu.hstack(gathered(calls.select(*OF_CALL, *OF_OP), _calls(gpu, calls, self._processes)))
+        return gpu.with_columns(contained=pl.col("op").is_not_null())
 
 
 def _around(frame: pl.DataFrame, op: pl.Series, host: Host) -> pl.DataFrame:

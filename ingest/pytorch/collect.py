@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, cast
 
 import polars as pl
 
-from kerneldb.ingest.pytorch import fields
+from kerneldb.ingest.pytorch import fields, native
 from kerneldb.ingest.pytorch.events import EXAMPLES
 from kerneldb.ingest.pytorch.narrow import Chunk, Column, CounterEvent, Row, Values
 from kerneldb.ingest.pytorch.values import SATURATED_US
@@ -206,6 +206,8 @@ def _translated(
 
 
 def _array(code: str, data: bytes) -> pl.Series:
+    if native.built():
+        return native.numbers(code, data)
     values = array(code)
     values.frombytes(data)
     return pl.Series(values=values, dtype=DTYPES[code])

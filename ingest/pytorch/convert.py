@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,12 +28,14 @@ from kerneldb.ingest.pytorch.split import Splitter
 from kerneldb.ingest.readers import Options, Progress
 from kerneldb.ingest.runs import stretches
 from kerneldb.ingest.source import Source
-from kerneldb.ingest.threads import mapped
+from kerneldb.ingest.threads import ahead, mapped
 
 SCRATCH: Final = "scratch"
 FLOWS: Final = ("s", "t", "f")
 RENUMBERED: Final = "launches whose device was numbered by the driver: given the number of HIP"
 SLICE_ROWS: Final = 1 << 16
+QUEUED_ROWS: Final = 4
+"""Slices of rows that are made before they are written."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -114,10 +116,9 @@ def link(parsed: Parsed, output: Output) -> Linked:
         tables.devices(parsed.metadata), callers.devices, tables.allocating(collected.rows["memory"])
     )
     linked = Linked(parsed, calls, devices, numbers, callers.copied)
-    labels = tables.op_labels(collected, calls)
-    for host in read_host(collected, places):
-        callers.add(host)
-        _write_host(output, linked, host, labels)
+    with contextlib.closing(ahead(lambda: _host_side(linked, callers, places), QUEUED_ROWS)) as made:
+        for table, rows in made:
+            output.write(table, rows)
     for group in GROUPS:
         collected.rows[group].clear()
     _write_launches(output, linked, Activities(collected, callers, numbers), places)
@@ -194,19 +195,30 @@ def _write_launches(output: Output, linked: Linked, activities: Activities, plac
     linked.window = times.widened(linked.window, activities.window)
 
 
-def _write_host(output: Output, linked: Linked, host: Host, labels: Mapping[str, pl.DataFrame]) -> None:
-    """Write what happened on the host in one stretch of time."""
+def _host_side(linked: Linked, callers: Callers, places: Interner) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Tables with rows of what happened on the host, in order of time. Links are made on a thread of their own."""
+    collected = linked.parsed.collected
+    labels = tables.op_labels(collected, linked.calls)
+    with contextlib.closing(ahead(lambda: read_host(collected, places), 1)) as hosts:
+        made = (one for host in hosts for one in _host_rows(linked, callers, host, labels))
+        yield from mapped(lambda one: (one[0], one[1]()), made)
+
+
+def _host_rows(
+    linked: Linked, callers: Callers, host: Host, labels: Mapping[str, pl.DataFrame]
+) -> Iterator[tuple[str, Callable[[], pl.DataFrame]]]:
+    """Tables, each with what makes rows of it: of what happened on the host in one stretch of time."""
+    callers.add(host)
     collected, until = linked.parsed.collected, linked.parsed.collected.window_end_ns
     fresh, ranges = host.ops.slice(host.open_ops), host.ranges.slice(host.open_ranges)
-    ops = functools.partial(tables.op_rows, labels=labels, frames=host.ranges["name"])
-    apis = functools.partial(tables.api_rows, collected=collected)
-    for table, made in (("ops", mapped(ops, _slices(fresh))), ("api_calls", mapped(apis, _slices(host.apis)))):
-        for rows in made:
-            output.write(table, rows)
-    output.write("ranges", tables.range_rows(host, collected, linked.numbers))
-    output.write("memory_events", tables.memory_rows(host.memory, collected))
-    output.write("sync_events", tables.sync_rows(host.syncs, collected))
-    output.write("metrics", tables.metric_rows(ranges))
+    for ops in _slices(fresh):
+        yield "ops", functools.partial(tables.op_rows, ops, labels, host.ranges["name"])
+    for apis in _slices(host.apis):
+        yield "api_calls", functools.partial(tables.api_rows, apis, collected)
+    yield "ranges", functools.partial(tables.range_rows, host, collected, linked.numbers)
+    yield "memory_events", functools.partial(tables.memory_rows, host.memory, collected)
+    yield "sync_events", functools.partial(tables.sync_rows, host.syncs, collected)
+    yield "metrics", functools.partial(tables.metric_rows, ranges)
     stored = {"ops": fresh, "api_calls": host.apis, "ranges": ranges}
     stored |= {"memory_events": host.memory, "sync_events": host.syncs}
     linked.stored.update({table: frame.height for table, frame in stored.items()})

@@ -18,6 +18,7 @@ from kerneldb.ingest.output import nullable
 from kerneldb.ingest.pytorch.collect import Collector, Interner
 from kerneldb.ingest.pytorch.nesting import ANNOTATION, CALL, MODULE, OP, PYTHON, STRETCH, enclosing_of
 from kerneldb.ingest.runs import Stretch, gathered, stretches
+from kerneldb.ingest.threads import mapped
 
 MODULE_PREFIX: Final = "nn.Module: "
 NATIVE_PREFIX: Final = "<built-in "
@@ -26,8 +27,10 @@ STEP_PREFIX: Final = "ProfilerStep"
 RANGE, OPERATOR, API, MEMORY, GPU = range(5)
 GROUPS: Final = ("op", "api", "range", "other", "memory", "sync")
 AROUND: Final = ("op_id", "range_id")
-LARGE: Final = 4
-"""Stretches of `nesting` that are worked on at once, and all that is derived of their items."""
+LARGE: Final = 2
+"""Stretches of `nesting` in one of ours: all that is derived of their items is made at once."""
+AHEAD: Final = 6
+"""Stretches that are worked on at the same time, however many processors there are: each takes some 50 MB."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,16 +52,23 @@ class Host:
     open_ranges: int
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Spans:
+    """What was recorded in a stretch of time, before anything is linked; first what is open when it begins."""
+
+    ops: pl.DataFrame
+    apis: pl.DataFrame
+    ranges: pl.DataFrame
+    memory: pl.DataFrame
+    syncs: pl.DataFrame
+    open_ops: int
+    open_ranges: int
+
+
 def read_host(collected: Collector, places: Interner) -> Iterator[Host]:
     """Build the host side from what was collected, in order of time; `places` gets paths and phases of annotations."""
-    linker, skipped = _Linker(collected, places), 0
-    cuts = stretches([collected.rows[group] for group in GROUPS], STRETCH * LARGE)
-    for number, (low, _) in enumerate(cuts):
-        if skipped:
-            skipped -= 1
-            continue
-        skipped = min(linker.open_rows // (STRETCH * LARGE), len(cuts) - 1 - number)
-        yield linker.host((low, cuts[number + skipped][1]))
+    linker = _Linker(collected, places)
+    return map(linker.ordered, mapped(linker.linked, linker.spans(), AHEAD))
 
 
 class _Linker:
@@ -69,37 +79,51 @@ class _Linker:
         self._forward = _Forward()
         self._ops, self._ranges = _empty(), _empty()
 
-    @property
-    def open_rows(self) -> int:
-        """Spans that are open at the end of the last stretch."""
-        return self._ops.height + self._ranges.height
+    def spans(self) -> Iterator[_Spans]:
+        """Stretch by stretch: longer ones where many spans are open, so that the work for those is in proportion."""
+        cuts, skipped = stretches([self._collected.rows[group] for group in GROUPS], STRETCH * LARGE), 0
+        for number, (low, _) in enumerate(cuts):
+            if skipped:
+                skipped -= 1
+                continue
+            skipped = min((self._ops.height + self._ranges.height) // (STRETCH * LARGE), len(cuts) - 1 - number)
+            yield self._spans((low, cuts[number + skipped][1]))
 
-    def host(self, stretch: Stretch) -> Host:
-        """The host side of the next stretch."""
-        collected, until = self._collected, self._collected.window_end_ns
+    def _spans(self, stretch: Stretch) -> _Spans:
+        collected = self._collected
         open_ops, open_ranges = self._ops.height, self._ranges.height
         ops = _numbered([self._ops, _frame(collected, "op", stretch)])
-        apis = _numbered([_frame(collected, "api", stretch)])
-        memory = _numbered([_frame(collected, "memory", stretch)])
         other = _frame(collected, "other", stretch).with_columns(pl.col("id") + collected.rows["range"].height)
         ranges = _numbered([self._ranges, _frame(collected, "range", stretch), other])
         ranges = ranges.hstack(gathered(self._labels, ranges["label"]))
+        self._keep(ops, ranges, stretch[1])
+        apis, memory, syncs = (_frame(collected, group, stretch) for group in ("api", "memory", "sync"))
+        return _Spans(ops, _numbered([apis]), ranges, _numbered([memory]), syncs, open_ops, open_ranges)
+
+    def linked(self, spans: _Spans) -> Host:
+        """All links within a stretch; several threads may do this for several of them."""
+        until = self._collected.window_end_ns
+        ops, apis, ranges, memory = spans.ops, spans.apis, spans.ranges, spans.memory
         items = [
             _items(ranges, RANGE, pl.col("kind")),
             _items(ops, OPERATOR, pl.lit(OP), until),
             _items(apis, API, pl.lit(CALL), until),
             _items(memory.with_columns(dur=pl.lit(0)), MEMORY, pl.lit(CALL)),
         ]
-        self._keep(ops, ranges, stretch[1])
         enclosing = enclosing_of(pl.concat(items))
-        ranges = self._placed(_paths(_joined(ranges, enclosing, RANGE)))
-        apis = _across_threads(_joined(apis, enclosing, API), ranges, collected)
-        ops = self._forward.linked(_joined(ops, enclosing, OPERATOR), open_ops)
+        ranges = _paths(_joined(ranges, enclosing, RANGE))
+        apis = _across_threads(_joined(apis, enclosing, API), ranges, self._collected)
+        ops = _joined(ops, enclosing, OPERATOR)
         lines = _lines(ranges)
         ops, apis = (frame.with_columns(python=lines.gather(frame["python"])) for frame in (ops, apis))
         memory = _joined(memory, enclosing, MEMORY)
         ops, apis, memory = (_identified(frame, ops, ranges) for frame in (ops, apis, memory))
-        return Host(ops, apis, ranges, memory, _frame(collected, "sync", stretch), open_ops, open_ranges)
+        return Host(ops, apis, ranges, memory, spans.syncs, spans.open_ops, spans.open_ranges)
+
+    def ordered(self, host: Host) -> Host:
+        """What depends on the stretches before: forward operators, and codes of paths."""
+        ops = self._forward.linked(host.ops, host.open_ops)
+        return dataclasses.replace(host, ops=ops, ranges=self._placed(host.ranges))
 
     def _keep(self, ops: pl.DataFrame, ranges: pl.DataFrame, end: int | None) -> None:
         """Keep what encloses something of the next stretch, which begins at `end`."""
@@ -181,7 +205,8 @@ def _items(frame: pl.DataFrame, source: int, kind: pl.Expr, until: int | None = 
 
 
 def _joined(frame: pl.DataFrame, enclosing: pl.DataFrame, source: int) -> pl.DataFrame:
-    mine = enclosing.filter(pl.col("source") == source).drop("source").sort("order")
+    mine = enclosing.filter(pl.col("source") == source).drop("source")
+    mine = mine if mine["order"].is_sorted() else mine.sort("order")
     if mine.height == frame.height:
         return frame.hstack(mine.drop("order"))
     return frame.join(mine, on="order", how="left", maintain_order="left")

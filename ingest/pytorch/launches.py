@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from kerneldb.ingest.pytorch.host import GPU, MODULE_PREFIX, RANGE, STEP_PREFIX,
 from kerneldb.ingest.pytorch.identity import CallRow, signature_row
 from kerneldb.ingest.pytorch.nesting import ANNOTATION, CALL, enclosing_of
 from kerneldb.ingest.runs import Stretch, gathered, stretches
-from kerneldb.ingest.threads import mapped
+from kerneldb.ingest.threads import ahead, mapped
 
 SLICE_ROWS: Final = 1 << 15
 COPY_KIND: Final = re.compile(r"([HDP]to[HDP])|Copy(Host|Device)To(Host|Device)", re.IGNORECASE)
@@ -50,9 +51,10 @@ class Activities:
         self._open = pl.DataFrame(schema=callers.notes.columns)
         self.window: times.Window = (None, None)
         pairs = []
-        for part in callers.launched():
-            self._rows.add(part.with_columns(pl.col("device").replace(numbers)))
-            pairs.append(part.select("kernel", "api_code").unique())
+        with contextlib.closing(ahead(callers.launched, 1)) as parts:
+            for part in parts:
+                self._rows.add(part.with_columns(pl.col("device").replace(numbers)))
+                pairs.append(part.select("kernel", "api_code").unique())
         self.shapes = pl.concat(pairs).unique(maintain_order=True) if pairs else pl.DataFrame()
 
     def parts(self) -> Iterator[pl.DataFrame]:
@@ -152,11 +154,12 @@ class LaunchRows:
 
     def slices(self) -> Iterator[pl.DataFrame]:
         """Rows of `launches` without trace_id, in order of time."""
-        parts = (part for stretch in self._gpu.parts() for part in stretch.iter_slices(SLICE_ROWS))
-        signed = map(self._signed, mapped(self._called, parts))
-        for rows in mapped(self._rows, signed):
-            self.statuses.update(dict(rows.group_by("launch_status").len().iter_rows()))
-            yield rows
+        with contextlib.closing(ahead(self._gpu.parts, 1)) as stretches_of_time:
+            parts = (part for stretch in stretches_of_time for part in stretch.iter_slices(SLICE_ROWS))
+            signed = map(self._signed, mapped(self._called, parts))
+            for rows in mapped(self._rows, signed):
+                self.statuses.update(dict(rows.group_by("launch_status").len().iter_rows()))
+                yield rows
 
     def _rows(self, signed: tuple[pl.DataFrame, pl.DataFrame]) -> pl.DataFrame:
         part, signatures = signed

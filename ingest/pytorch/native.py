@@ -18,7 +18,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
 
 import msgspec
+import polars as pl
 
+from kerneldb.ingest.columns import stream
 from kerneldb.ingest.pytorch import census, fields, narrow
 from kerneldb.ingest.pytorch.events import NOTHING, REFUSED, Event, Events, TolerantReader, exactly
 from kerneldb.ingest.pytorch.narrow import NUL, Chunk, Column, Narrower, Row, Values
@@ -48,6 +50,11 @@ BEYOND: Final = b"Infinity"
 """No number of JSON: the scan refuses it."""
 TEXTS: Final = ("ph", "cat", "name", "pid", "tid")
 
+
+SPAN: Final = {"thread": pl.UInt32, "ts": pl.Int64, "end": pl.Int64, "kind": pl.Int8, "index": pl.UInt32}
+FORMATS: Final = {"q": "l", "Q": "L", "d": "g", "I": "I"}
+"""Type of `array` → format of Arrow."""
+ENCLOSED: Final = ("op", "annotation", "module", "python", "depth")
 
 Packed = tuple[bytes, bytes] | None
 """A column: its values, and the places of those that are NULL; None where all are."""
@@ -92,12 +99,12 @@ class UnusualError(Exception):
 
 
 def is_there() -> bool:
-    """Whether the scan was built."""
+    """Whether the part in C was compiled."""
     return _scan is not None
 
 
 def built() -> bool:
-    """Whether the scan is there, and wanted."""
+    """Whether the part in C is there, and wanted."""
     return is_there() and not os.environ.get(PURE)
 
 
@@ -308,6 +315,17 @@ class _Readers(threading.local):
             return self.scan.narrow(piece), self.first
         except UnusualError:
             return self.narrower.narrow(piece.array, piece.boundary), self.first + 1
+
+
+def numbers(code: str, data: bytes) -> pl.Series:
+    """The numbers in `data`, of a type of `array`; polars itself would take one after the other."""
+    return stream(_scan.numbers(FORMATS[code], data))
+
+
+def enclosing(spans: pl.DataFrame) -> pl.DataFrame:
+    """What `nesting.enclosing_of` finds for each of `spans` (thread, ts, end, kind, index; none of them NULL)."""
+    found = _scan.nested(spans.cast(SPAN).rechunk().__arrow_c_stream__())  # type: ignore[arg-type]
+    return pl.DataFrame([stream(column).alias(name) for name, column in zip(ENCLOSED, found, strict=True)])
 
 
 def narrowed(pieces: Iterable[Piece], threads: int) -> Generator[tuple[Chunk, int], None, None]:

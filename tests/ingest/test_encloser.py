@@ -1,4 +1,4 @@
-"""What encloses what: columns against a stack and a plain definition."""
+"""What encloses what: the part in C, and columns, against a stack and a plain definition."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import dataclasses
 from unittest import mock
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kerneldb.ingest.pytorch import native
 from kerneldb.ingest.pytorch import nesting as host
 
 INNER = ("op", "annotation", "module", "python")
@@ -57,11 +59,13 @@ def by_columns(items: list[Item]) -> list[Around]:
     schema = {"thread": pl.UInt32, "ts": pl.Int64, "end": pl.Int64, "kind": pl.Int8, "index": pl.UInt32}
     frame = pl.DataFrame(items, schema=schema, orient="row").sample(fraction=1, shuffle=True, seed=1)
     frame = frame.with_columns(source=pl.lit(0, dtype=pl.UInt8))
-    found = host.enclosing_of(frame)
-    with mock.patch.object(host, "STRETCH", 3):
-        assert host.enclosing_of(frame).sort("order").equals(found.sort("order")), "a few spans at a time"
-    assert found["order"].to_list() == [item[4] for item in items]
-    return [Around(*row) for row in found.select(pl.col(INNER).fill_null(-1), "depth").iter_rows()]
+    found = host.enclosing_of(frame).sort("order")
+    with mock.patch.object(native, "built", return_value=False):
+        assert host.enclosing_of(frame).sort("order").equals(found), "in C and on columns"
+        with mock.patch.object(host, "STRETCH", 3):
+            assert host.enclosing_of(frame).sort("order").equals(found), "a few spans at a time"
+    around = [Around(*row) for row in found.select(pl.col(INNER).fill_null(-1), "depth").iter_rows()]
+    return [around[item[4]] for item in items]
 
 
 def by_stack(items: list[Item]) -> list[Around]:
@@ -145,3 +149,25 @@ def test_equal_spans_nest_by_kind() -> None:
 def test_threads_do_not_mix() -> None:
     items = ordered([(0, 0, 100, host.OP), (1, 10, 20, host.CALL)])
     assert by_columns(items)[1].op == -1
+
+
+def test_many_spans_that_end_together_take_no_time_each() -> None:
+    """Of 100,000 spans around each other, and as many calls that outlast them all, no pair is looked at."""
+    n = 100_000
+    spans = {"thread": [0] * (2 * n), "ts": [*range(n), *([n] * n)], "end": [n + 1] * n + [n + 2] * n}
+    kinds = {"kind": [host.OP] * n + [host.CALL] * n, "index": range(2 * n)}
+    frame = pl.DataFrame(spans | kinds, schema_overrides={"kind": pl.Int8}).with_columns(source=pl.lit(0))
+    if not native.built():
+        frame = frame.tail(n)
+    found = host.enclosing_of(frame).filter(pl.col("order") >= n)
+    assert found["op"].null_count() == n
+
+
+@pytest.mark.skipif(not native.built(), reason="kerneldb was installed without a C compiler")
+@pytest.mark.parametrize(
+    "wrong", [{"ts": None}, {"kind": 5}, {"kind": -1}, {"index": 2**31}], ids=["null", "kind", "negative", "index"]
+)
+def test_columns_that_are_none_of_spans_are_refused(wrong: dict[str, int | None]) -> None:
+    span = {"thread": 0, "ts": 1, "end": 2, "kind": host.OP, "index": 0}
+    with pytest.raises(ValueError, match="not the columns"):
+        native.enclosing(pl.DataFrame([span, span | wrong]))

@@ -7,6 +7,7 @@ import importlib.machinery
 import importlib.util
 import os
 import random
+from array import array
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -184,3 +185,12 @@ def test_layouts_that_are_none_are_refused() -> None:
 def test_an_event_is_usual_once_it_was_read(what: str) -> None:
     """It is handed back in a form that the scan takes: no piece is read a second time."""
     assert [reader for _, reader in native.narrowed(Splitter(iter([trace(HOSTILE[what])])), 0)] == [1]
+
+
+def test_columns_of_numbers_are_those_of_the_bytes() -> None:
+    for code, values in {"q": [-(2**63), 7], "Q": [2**64 - 1], "d": [0.5, -1.0], "I": [2**32 - 1, 0], "i": []}.items():
+        if code == "i":
+            with pytest.raises(ValueError, match="no such format"):
+                native._scan.numbers(code, b"")
+            continue
+        assert native.numbers(code, array(code, values).tobytes()).to_list() == values

@@ -7,29 +7,25 @@ import hashlib
 import itertools
 import threading
 import time
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from kerneldb.errors import UnreadableTraceError
-from kerneldb.ingest import source
+from kerneldb.ingest import source, threads
 from kerneldb.ingest.pytorch import split
 from kerneldb.ingest.pytorch.split import Splitter
 from kerneldb.ingest.source import Source, sources
+from kerneldb.ingest.threads import ahead
 from tests.ingest.conversion import outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 
 def readers() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("kerneldb-read")]
-
-
-def read_ahead(produce: Callable[[], Iterator[bytes]]) -> Generator[bytes, None, None]:
-    """The generator itself, which can be closed."""
-    return cast("Generator[bytes, None, None]", source._read_ahead(produce))
+    return [thread for thread in threading.enumerate() if thread.name.startswith("kerneldb-ahead")]
 
 
 def test_leaving_early_stops_the_thread() -> None:
@@ -39,7 +35,7 @@ def test_leaving_early_stops_the_thread() -> None:
         for _ in produced:
             yield b"x"
 
-    blocks = read_ahead(endless)
+    blocks = ahead(endless, source.QUEUED_BLOCKS)
     assert next(blocks) == b"x"
     assert len(readers()) == 1
     blocks.close()
@@ -56,7 +52,7 @@ def test_reading_ahead_is_bounded() -> None:
         for _ in produced:
             yield b"x"
 
-    blocks = read_ahead(endless)
+    blocks = ahead(endless, source.QUEUED_BLOCKS)
     next(blocks)
     time.sleep(0.05)
     blocks.close()
@@ -83,7 +79,7 @@ def test_errors_reach_the_consumer_behind_the_blocks(error: Exception) -> None:
         yield b"one"
         raise error
 
-    blocks = source._read_ahead(failing)
+    blocks = ahead(failing, 4)
     assert next(blocks) == b"one"
     with pytest.raises(type(error), match=str(error)):
         next(blocks)
@@ -98,7 +94,7 @@ def test_unexpected_errors_reach_the_consumer_too() -> None:
         message = "a bug"
         raise RuntimeError(message)
 
-    assert isinstance(outcome(lambda: list(source._read_ahead(failing))), RuntimeError)
+    assert isinstance(outcome(lambda: list(ahead(failing, 4))), RuntimeError)
 
 
 def test_missing_file_while_reading(tmp_path: Path) -> None:
@@ -169,7 +165,7 @@ def test_utf16_with_a_split_character(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_the_end_waits_for_no_poll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small files are many: waiting out a poll at each end would cost more than reading them."""
-    monkeypatch.setattr(source, "POLL_SECONDS", 3600.0)
+    monkeypatch.setattr(threads, "POLL_SECONDS", 3600.0)
     path = tmp_path / "trace.json"
     path.write_bytes(b"{}" * 1000)
     found: list[bytes] = []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from kerneldb import files
+from kerneldb import batch, files
 from kerneldb.ingest import runs
 from kerneldb.ingest.pytorch import callers, collect, host, launches, nesting
 from kerneldb.ingest.pytorch.convert import SCRATCH
@@ -43,6 +43,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "HELD_BYTES", 4_000)
     monkeypatch.setattr(runs, "SAMPLED", 2)
     monkeypatch.setattr(collect, "MANY_EVENTS", 60)
+    monkeypatch.setattr(batch, "PART_ROWS", 20)
     for module, name in itertools.product((nesting, host, callers, launches), ("STRETCH", "ROWS")):
         monkeypatch.setattr(module, name, 10, raising=False)
 
