@@ -49,6 +49,8 @@ def convert(path: Path, folder: Path, options: Options, progress: Progress | Non
     """Convert one text. Raises NotATraceError where no report in it lists GPU work."""
     survey = Reader(Source(path))
     filled = {table.number for table, rows in survey.raw() if rows.strip()}
+    if len(survey.notes.recordings) > 1:
+        raise _several(survey)
     report = Report()
     wanted = choose([table for table in survey.tables if table.number in filled], report)
     if not wanted:
@@ -82,6 +84,17 @@ def _drop(best: dict[str, Table], names: Sequence[str], report: Report) -> None:
     for name in present[1:]:
         del best[name]
         report.add("skipped", f"report {name}: the same work is in {present[0]}, in more detail", 1)
+
+
+def _several(survey: Reader) -> NotATraceError:
+    """Of reports of one name only one would count."""
+    names = list(survey.notes.recordings)
+    listed = ", ".join(names[:3]) + (f", … ({len(names)} in all)" if len(names) > 3 else "")  # noqa: PLR2004 (few)
+    message = (
+        f"{survey.source.label}: reports of several recordings ({listed}). Give their exports, or print each into a "
+        "file of its own: `nsys stats --format csv --output . FILE.nsys-rep`."
+    )
+    return NotATraceError(message)
 
 
 def _nothing(survey: Reader, filled: Set[int]) -> NotATraceError:

@@ -59,6 +59,7 @@ REPORT_MARK: Final = re.compile(rb"Profiler Report (\d+)@(\d+)@(\d+)@(\d+)")
 REPORT_MARK_BYTES: Final = 1 << 14
 TABLES: Final = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "TARGET_INFO_", "META_DATA_", "EXPORT_META_DATA", "ANALYSIS_")
 STRINGS: Final = re.compile(r"StringIds(?:_V\d+)?", re.IGNORECASE)
+RECORDING: Final = re.compile(r"(?:Processing \[|Exporting \[.+?\.py )(.+?\.sqlite)\]")
 PREAMBLE: Final = re.compile(r"(?:Processing|Exporting) \[(.*?)\]?(?: with \[| )?([\w/.\\: -]*?)(\w+)\.py\b(.*)")
 PASTED: Final = re.compile(
     r"^[\s|]*(?:Time ?\(%\)[\s|]{2,}Total Time|Start ?\(\w+\)[\s|]{2,}Duration|API Start ?\(\w+\)[\s|]{2,}API Dur"
@@ -332,6 +333,12 @@ def header(line: str) -> tuple[str, list[Column]] | None:
 def fields(line: str) -> list[str]:
     """The fields of a header line."""
     return line.split("\t") if "\t" in line else delimited.fields(line)
+
+
+def recording_of(line: str) -> str | None:
+    """The export that nsys says it prints a report of (`Processing [run.sqlite] with […]... `), else None."""
+    found = RECORDING.search(line)
+    return None if found is None else found.group(1)
 
 
 def report_of(line: str) -> tuple[str, frozenset[str]] | None:

@@ -55,12 +55,13 @@ class Table:
 class Notes:
     """What stood between the reports: reports that nsys skipped, with its reason, and lines of other programs.
 
-    `open_ends`: last rows without a line end.
+    `open_ends`: last rows without a line end. `recordings`: exports that were printed, in order.
     """
 
     skipped: dict[str, str] = dataclasses.field(default_factory=dict)
     other_lines: int = 0
     open_ends: int = 0
+    recordings: dict[str, None] = dataclasses.field(default_factory=dict)
 
 
 class Reader:
@@ -131,6 +132,7 @@ class Reader:
         announced = sniff.report_of(line)
         if announced is not None:
             self._announced = announced
+            self.notes.recordings |= dict.fromkeys(filter(None, [sniff.recording_of(line)]))
         skipped = SKIPPED.search(line)
         if skipped is not None and self._announced is not None:
             self.notes.skipped[self._announced[0]] = skipped.group(1)

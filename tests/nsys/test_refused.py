@@ -225,3 +225,15 @@ def test_a_pytorch_trace_stays_one_whatever_its_name(tmp_path: Path, name: str) 
     path.write_text(kineto(everything()), encoding="utf-8")
     (manifest,) = convert(path, tmp_path / "spool", Options())
     assert manifest.trace["source"] == "pytorch"
+
+
+def test_reports_of_two_recordings_in_one_text(tmp_path: Path) -> None:
+    text = "".join(
+        f"Processing [{name}.sqlite] with [/opt/reports/cuda_gpu_kern_sum.py]... \n"
+        f"Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
+        f"100.0,5,1,5.0,5.0,5,5,0.0,k\n\n"
+        for name in ("a", "b")
+    )
+    (tmp_path / "all.csv").write_text(text)
+    with pytest.raises(NotATraceError, match=r"several recordings \(a\.sqlite, b\.sqlite\)"):
+        convert_file(tmp_path / "all.csv", tmp_path / "spool")
