@@ -103,7 +103,7 @@ class Activities:
     def _rows(self, part: pl.DataFrame, kind: str) -> pl.DataFrame:
         part = self._numbering.numbered(part.with_columns(pid=pl.col("globalPid") // THREAD), pl.col("pid") % THREAD)
         behind = self._calls.behind(part["pid"], part["correlationId"], part["start"])
-        framed = behind.hstack(self._ranges.named(behind["range_id"]))
+        framed = behind.hstack(self._ranges.named(behind))
         rows = self._signed(part.hstack(framed), kind)
         if kind == "kernel":
             pairs = part.group_by("demangledName", "mangledName").len("launches")

@@ -66,6 +66,7 @@ class Ranges:
         self._paths = _Paths(self._names)
         self._starts = events["start"]
         self._places: dict[int | None, tuple[int, int]] = {}
+        self._overlap = False
         self._ends, self._below, self._path = self._walk(events, write)
 
     def around(self, calls: pl.DataFrame) -> pl.Series:
@@ -88,9 +89,26 @@ class Ranges:
             parts.append(own.select("row", found.alias("range_id")))
         return pl.concat(parts).sort("row")["range_id"]
 
-    def named(self, range_ids: pl.Series) -> pl.DataFrame:
-        """`phase` and `range_path` of ranges."""
-        return self._paths.texts().select(pl.col("phase", "range_path").gather(self._path.gather(range_ids)))
+    def named(self, calls: pl.DataFrame) -> pl.DataFrame:
+        """`phase` and `range_path` of calls, of which `range_id` is what `around` found, and `launch_…` the times."""
+        path = self._through(calls) if self._overlap else self._path.gather(calls["range_id"])
+        return self._paths.texts().select(pl.col("phase", "range_path").gather(path))
+
+    def _through(self, calls: pl.DataFrame) -> pl.Series:
+        """The path of each call where ranges overlap in part: one around the call need not be around its innermost."""
+        start = calls["launch_start_ns"]
+        end = start + calls["launch_duration_ns"].fill_null(0)
+        at, outwards = calls["range_id"].cast(pl.Int64), []
+        while at.null_count() < at.len():
+            ends = self._ends.gather(at)
+            around = at.set(~((ends > start) & (ends >= end)).fill_null(value=False), None)
+            if around.null_count() < around.len():
+                outwards.append(around)
+            at = self._below.gather(at).cast(pl.Int64)
+        path = pl.repeat(0, start.len(), dtype=pl.Int32, eager=True)
+        for ranges in reversed(outwards):
+            path = self._paths.joined(path, self._path.gather(ranges)).zip_with(ranges.is_not_null(), path)
+        return path.set(calls["range_id"].is_null(), None)
 
     def _walk(
         self, events: pl.DataFrame, write: Callable[[pl.DataFrame], None]
@@ -110,6 +128,8 @@ class Ranges:
             for part in _in_parts(events.slice(first, size).with_row_index("range_id", first)):
                 spans = part.with_columns(pl.col("range_id").cast(pl.Int64), until=until)
                 walked, open_before = _enclosed(spans, open_before, self._paths)
+                spanned = walked.filter(pl.col("until").is_not_null())
+                self._overlap |= not spanned["below"].equals(spanned["parent"], check_names=False)
                 found.append(walked.select(*_WALKED))
                 write(self._rows(spans, walked))
             first += size
@@ -217,11 +237,19 @@ class _Paths:
         self._names = names
         self._numbers: dict[tuple[int, int], int] = {}
         self._found: list[tuple[str, str | None, str | None, int]] = [("", None, None, -1)]
+        self._own = [0]
         self._texts = pl.DataFrame()
 
     def of(self, rows: pl.DataFrame) -> pl.Series:
         """The number of the path of each row, whose `above` is that of the range around it and `name` its name."""
-        pairs = rows.select("above", fact=self._names.of_path.gather(rows["name"]))
+        return self._numbered(rows.select("above", fact=self._names.of_path.gather(rows["name"])))
+
+    def joined(self, above: pl.Series, paths: pl.Series) -> pl.Series:
+        """The numbers of paths that are `above` and below it the last name of `paths`."""
+        own = pl.Series(self._own, dtype=pl.UInt32).gather(paths)
+        return self._numbered(pl.DataFrame({"above": above, "fact": own.fill_null(0)}))
+
+    def _numbered(self, pairs: pl.DataFrame) -> pl.Series:
         distinct = pairs.unique(maintain_order=True)
         numbers = pl.Series("path", [self._number(*pair) for pair in distinct.iter_rows()], dtype=pl.Int32)
         return pairs.join(distinct.hstack([numbers]), on=["above", "fact"], how="left", maintain_order="left")["path"]
@@ -234,6 +262,7 @@ class _Paths:
             self._found.append(
                 (f"{path}/{plain}" if path else plain, own or label, library or label_of_library, depth + 1)
             )
+            self._own.append(fact)
             number = self._numbers[above, fact] = len(self._found) - 1
         return number
 

@@ -117,7 +117,7 @@ def test_phases_and_paths() -> None:
     assert found[1_010_000] == ("prefill", "prefill/layer 0/NCCL:ncclAllReduce")
     assert found[1_020_000] == ("decode", "decode")
     assert found[1_001_000] == ("epoch", "epoch")
-    assert found[1_060_000] == ("unfinished", "unfinished")
+    assert found[1_060_000] == ("decode", "decode/unfinished")
     assert found[1_070_000] == (None, None)
 
 
@@ -149,6 +149,14 @@ RANGES = {
         (exports.Range(0, 1_000_200, "cut", kind=60), exports.Range(5, 10**7, "whole", kind=60)),
         "whole",
     ),
+    "around the call and not around the innermost": (
+        (exports.Range(0, 2_000_000, "first", kind=60), exports.Range(5, 3_000_000, "second", kind=60)),
+        "first",
+    ),
+    "the default domain before a library that overlaps it": (
+        (exports.Range(0, 2_000_000, "mine"), exports.Range(5, 3_000_000, "library", domain=3)),
+        "mine",
+    ),
     "another thread": ((exports.Range(0, 10**7, "x", thread=5),), None),
     "ends inside the call": ((exports.Range(0, 1_000_399, "x"),), None),
 }
@@ -159,6 +167,17 @@ def test_the_phase_of_a_launch(tmp_path: Path, case: str) -> None:
     ranges, wanted = RANGES[case]
     rows = build(tmp_path, ranges=ranges).launches
     assert rows.row(by_predicate=pl.col("start_ns") == 1_000_500, named=True)["phase"] == wanted
+
+
+def test_the_path_has_all_ranges_around_the_call(tmp_path: Path) -> None:
+    ranges = (
+        exports.Range(0, 2_000_000, "step"),
+        exports.Range(5, 1_000_100, "over before the call ends", kind=60),
+        exports.Range(10, 3_000_000, "request", kind=60),
+    )
+    rows = build(tmp_path, ranges=ranges).launches
+    launch = rows.row(by_predicate=pl.col("start_ns") == 1_000_500, named=True)
+    assert (launch["range_path"], launch["phase"]) == ("step/request", "step")
 
 
 def test_ordinals_that_are_another_gpu_in_each_process_become_numbers_of_the_host() -> None:
