@@ -22,11 +22,13 @@ def main() -> int:
     """Print a line per family: operators compared, bytes of inputs, and the share of them that is right, in percent."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("families", nargs="*", default=[one.name for one in families.FAMILIES])
+    parser.add_argument("--further", action="store_true", help="families that it was not written for")
     parser.add_argument("--wrong", action="store_true", help="list the operators with most wrong bytes")
     asked = parser.parse_args()
+    names = [one.name for one in families.FURTHER] if asked.further else asked.families
     lines = []
     with tempfile.TemporaryDirectory() as folder:
-        for name in asked.families:
+        for name in names:
             score = flows.compare(flows.record(name, Path(folder)))
             lines.append({"family": name, **score.row()})
             sys.stdout.write(f"{orjson.dumps(lines[-1]).decode()}\n")

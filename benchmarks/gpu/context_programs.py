@@ -149,13 +149,186 @@ def unet() -> Step:
     return step
 
 
+class Experts(nn.Module):
+    """A decoder layer: attention, then the two best of eight experts for each token."""
+
+    def __init__(self, size: int, heads: int, count: int = 8) -> None:
+        super().__init__()
+        self.heads, self.norms = heads, nn.ModuleList([nn.RMSNorm(size), nn.RMSNorm(size)])
+        self.qkv, self.out = nn.Linear(size, 3 * size, bias=False), nn.Linear(size, size, bias=False)
+        self.router = nn.Linear(size, count, bias=False)
+        self.up = nn.ModuleList(nn.Linear(size, 2 * size, bias=False) for _ in range(count))
+        self.down = nn.ModuleList(nn.Linear(2 * size, size, bias=False) for _ in range(count))
+
+    def forward(self, given: Any) -> Any:
+        """The layer."""
+        batch, tokens, size = given.shape
+        rows = self.qkv(self.norms[0](given)).view(batch, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(*rows, is_causal=True).transpose(1, 2).reshape(given.shape)
+        given = given + self.out(mixed)
+        flat = self.norms[1](given).view(-1, size)
+        weights, chosen = torch.softmax(self.router(flat), -1).topk(2)
+        made = torch.zeros_like(flat)
+        for number, (up, down) in enumerate(zip(self.up, self.down, strict=True)):
+            row, place = torch.where(chosen == number)
+            worked = down(functional.silu(up(flat[row])))
+            made.index_add_(0, row, worked * weights[row, place, None])
+        return given + made.view(given.shape)
+
+
+def experts() -> Step:
+    """Prefill of a decoder whose layers have experts, bfloat16."""
+    model = nn.Sequential(*(Experts(2048, 16) for _ in range(4))).cuda().bfloat16().eval()
+    given = torch.randn(4, 512, 2048, device="cuda", dtype=torch.bfloat16)
+    return functools.partial(_without_gradients, model, given)
+
+
+def recommender() -> Step:
+    """A training step of a recommender: bags of sparse embeddings, products of pairs, SGD."""
+    tables = nn.ModuleList(nn.EmbeddingBag(200_000, 64, mode="sum", sparse=True) for _ in range(8)).cuda()
+    below = nn.Sequential(nn.Linear(13, 512), nn.ReLU(), nn.Linear(512, 64)).cuda()
+    above = nn.Sequential(nn.Linear(36 + 64, 1024), nn.ReLU(), nn.Linear(1024, 1)).cuda()
+    optimizer = torch.optim.SGD([*tables.parameters(), *below.parameters(), *above.parameters()], lr=0.01)
+    rows, offsets = 4096, torch.arange(0, 4096 * 20, 20, device="cuda")
+    indices = [torch.randint(0, 200_000, (rows * 20,), device="cuda") for _ in tables]
+    dense, labels = torch.randn(rows, 13, device="cuda"), torch.randint(0, 2, (rows, 1), device="cuda").float()
+    left, right = torch.triu_indices(9, 9, 1, device="cuda")
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        first = below(dense)
+        listed = torch.stack([first, *(table(one, offsets) for table, one in zip(tables, indices, strict=True))], 1)
+        pairs = torch.bmm(listed, listed.transpose(1, 2))[:, left, right]
+        found = above(torch.cat([first, pairs], 1))
+        functional.binary_cross_entropy_with_logits(found, labels).backward()
+        optimizer.step()
+
+    return step
+
+
+class StateSpace(nn.Module):
+    """A layer whose state decays: a convolution over time, then a scan in the logarithm."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.norm, self.into = nn.LayerNorm(size), nn.Linear(size, 4 * size, bias=False)
+        self.mix = nn.Conv1d(2 * size, 2 * size, 4, padding=3, groups=2 * size)
+        self.decay, self.out = nn.Linear(2 * size, 2 * size), nn.Linear(2 * size, size, bias=False)
+
+    def forward(self, given: Any) -> Any:
+        """The layer."""
+        rows, gate = self.into(self.norm(given)).chunk(2, -1)
+        rows = functional.silu(self.mix(rows.transpose(1, 2))[..., : given.shape[1]].transpose(1, 2))
+        decay = -functional.softplus(self.decay(rows)) / 16
+        total = torch.cumsum(decay, 1)
+        state = torch.exp(total) * torch.cumsum(rows * torch.exp(-total), 1)
+        return given + self.out(state * functional.silu(gate))
+
+
+def state_space() -> Step:
+    """A pass of a state-space model of four layers, float32."""
+    model = nn.Sequential(*(StateSpace(1024) for _ in range(4))).cuda().eval()
+    return functools.partial(_without_gradients, model, torch.randn(8, 512, 1024, device="cuda"))
+
+
+def mixed() -> Step:
+    """A graph network, a filter in the frequency domain, a recurrent network and linear algebra."""
+    nodes, edges = 50_000, torch.randint(0, 50_000, (2, 400_000), device="cuda")
+    features = torch.randn(nodes, 128, device="cuda")
+    layers = nn.ModuleList(nn.Linear(256, 128) for _ in range(2)).cuda()
+    images, response = torch.randn(16, 64, 256, 256, device="cuda"), torch.randn(64, 256, 129, device="cuda")
+    recurrent, steps = nn.LSTM(256, 512, 2).cuda(), torch.randn(64, 64, 256, device="cuda")
+    square = torch.randn(64, 256, 256, device="cuda")
+    definite = square @ square.mT + 256 * torch.eye(256, device="cuda")
+
+    @torch.no_grad()
+    def step() -> None:
+        found = features
+        for layer in layers:
+            around = torch.zeros_like(found).index_add_(0, edges[1], found[edges[0]])
+            found = torch.relu(layer(torch.cat([found, around], 1)))
+        torch.fft.irfft2(torch.fft.rfft2(images) * response)
+        recurrent(steps)
+        torch.cholesky_solve(square, torch.linalg.cholesky(definite))
+
+    return step
+
+
+def quantised() -> Step:
+    """A serving step of layers whose products are of 8-bit floats, scaled by row."""
+    sizes = ((4096, 12288), (4096, 4096), (4096, 22016), (11008, 4096))
+    weights = [torch.randn(o, i, device="cuda").to(torch.float8_e4m3fn) for i, o in sizes]
+    scales = [torch.rand(1, o, device="cuda") for _, o in sizes]
+    given = torch.randn(512, 4096, device="cuda", dtype=torch.bfloat16)
+
+    def product(rows: Any, place: int) -> Any:
+        most = rows.abs().amax(1, keepdim=True).float() / 448
+        small = (rows / most).to(torch.float8_e4m3fn)
+        return torch._scaled_mm(small, weights[place].t(), most, scales[place], out_dtype=torch.bfloat16)
+
+    @torch.no_grad()
+    def step() -> None:
+        rows = given
+        for _ in range(4):
+            query, key, value = product(rows, 0).view(4, 128, 3, 32, 128).permute(2, 0, 3, 1, 4)
+            made = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+            rows = rows + product(made.transpose(1, 2).reshape(512, 4096), 1)
+            gate, up = product(functional.rms_norm(rows, (4096,)), 2).chunk(2, 1)
+            rows = rows + product(functional.silu(gate) * up, 3)
+
+    return step
+
+
+def vit() -> Step:
+    """A pass of a vision transformer of large size, float16."""
+    import transformers
+
+    config = transformers.ViTConfig(
+        hidden_size=1024, num_hidden_layers=12, num_attention_heads=16, intermediate_size=4096
+    )
+    model = transformers.ViTForImageClassification(config).cuda().half().eval()
+    return functools.partial(_without_gradients, model, torch.randn(32, 3, 224, 224, device="cuda").half())
+
+
+def compiled() -> Step:
+    """A training step of two blocks of a decoder under torch.compile: most of its kernels are Triton's."""
+    import transformers
+
+    config = transformers.LlamaConfig(
+        vocab_size=8192, hidden_size=1024, intermediate_size=2816, num_hidden_layers=2, num_attention_heads=16
+    )
+    model = transformers.LlamaForCausalLM(config).cuda().train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    ids = torch.randint(3, 8000, (4, 512), device="cuda")
+    fast = torch.compile(model)
+
+    def step() -> None:
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = fast(input_ids=ids, labels=ids, use_cache=False).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
+
+
+@torch.no_grad()
+def _without_gradients(model: nn.Module, given: Any) -> None:
+    model(given)
+
+
+PROGRAMS: dict[str, Callable[[], Step]] = {
+    "encoder-decoder": encoder_decoder, "cnn": cnn, "unet": unet, "experts": experts, "recommender": recommender,
+    "state-space": state_space, "mixed": mixed, "quantised": quantised, "vit": vit, "compiled": compiled,
+}  # fmt: skip
+
+
 def kept(name: str) -> Step:
     """The step of a program, built when it is first asked for."""
     module = sys.modules.setdefault(KEPT, types.ModuleType(KEPT))
     if not hasattr(module, name):
         torch.manual_seed(0)
-        builders = {"encoder-decoder": encoder_decoder, "cnn": cnn, "unet": unet}
-        setattr(module, name, functools.partial(builders[name]()))
+        setattr(module, name, functools.partial(PROGRAMS[name]()))
     found: Step = getattr(module, name)
     return found
 

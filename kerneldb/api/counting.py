@@ -51,7 +51,7 @@ def keep(
     The rows of a file that is there already stay as they are.
     """
     reasons: dict[str, str | None] = dict(batch.refused)
-    calls = {call.item: call for call in found.calls if call.cache == found.run.cache}
+    calls = {call.item: call for call in (*found.placed, *found.calls) if call.cache == found.run.cache}
     wanted = {name: _wanted(items[name], calls[name]) for name in batch.items if name in items and name in calls}
     reasons |= dict.fromkeys(wanted, NOTHING)
     for name in batch.files:
@@ -77,7 +77,7 @@ def _converted(path: Path, spool: Path, run_id: str) -> Iterator[Manifest]:
 def _facts(found: Journal, batch: Counters) -> dict[str, Any]:
     """What the trace says of where its counters come from."""
     told = {"replay_run": found.run.run_id, "tool": batch.tool, "options": list(batch.command)}
-    return {**told, "cache": found.run.cache}
+    return {**told, "cache": "in context" if found.steps else found.run.cache}
 
 
 def _wanted(item: Item, call: CallResult) -> list[PlannedKernel]:

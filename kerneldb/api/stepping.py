@@ -260,7 +260,7 @@ class _Reader:
         """The same without an Execution Trace. Raises UsageError where there is no PyTorch, or no dims are recorded."""
         try:
             from kerneldb.replay.steps.flow import inferred
-            from kerneldb.replay.steps.outlines import outline
+            from kerneldb.replay.steps.insides import SEMANTICS
             from kerneldb.replay.steps.tensors import Recorded as Operator
         except ImportError as error:
             raise UsageError(f"{self._row['trace']}: {NO_TENSORS}") from error
@@ -274,7 +274,7 @@ class _Reader:
                 Operator(op.op_id, op.parent, op.start_ns, op.end_ns, call, self._forward[op.op_id])
                 for op, call in pairs
             ],
-            outline,
+            SEMANTICS,
         )
 
 

@@ -313,7 +313,7 @@ def _say_counters(plan: Plan, options: Options) -> None:
         from kerneldb.replay.host.counting import estimate
 
         kernels = sum(kernel.kind == "kernel" for item in plan.items for kernel in item.kernels)
-        passes, seconds = estimate(kernels, options.counters)
+        passes, seconds = estimate(kernels, options.counters, steps=bool(plan.steps))
         note(f"counters of {kernels:,} kernels: about {passes} passes each, {seconds:,.0f} s after their replay")
 
 

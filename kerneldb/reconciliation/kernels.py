@@ -22,6 +22,8 @@ PRODUCTS: Final = frozenset({"GEMM", "GEMV"})
 TIERS: Final = {1: "1 copies and fills", 2: "2 BLAS matrix products", 3: "3 other kernels"}
 GUESSED: Final = frozenset({"inherited", "inferred"})
 """Routes of launches without a recorded call."""
+IN_STEPS: Final = ("run_id", "grade", "route", "cache", "mean_ns", "half_ns", "clock_mhz", "reason")
+"""What replayed steps say of a kernel; its energy is of kernels that ran alone."""
 NEAR: Final = 0.02
 """Launches are a multiple of those of an iteration where they are off by no more than this part."""
 
@@ -175,9 +177,21 @@ def _summed(some: Sequence[Launches], signature: str, inferred_by: str | None) -
 
 
 def _fitting(workload: Workload, found: Iterable[Replay]) -> Replay | None:
-    """The replay on the GPU of the workload; where that has no name, one with a time, of any."""
+    """The replay on the GPU of the workload; where that has no name, one with a time, of any.
+
+    What steps of its own trace say of the time, each kernel in its place, goes before what kernels say that ran alone.
+    """
     fit = [one for one in found if workload.gpu is None or one.gpu is None or one.gpu == workload.gpu]
-    return min(fit, key=lambda one: (one.mean_ns is None, one.gpu is None, one.gpu or "", one.run_id), default=None)
+    alone = _first(one for one in fit if one.step_trace_id is None)
+    placed = _first(one for one in fit if one.step_trace_id == workload.launches_trace_id)
+    if placed is None or alone is None:
+        return placed or alone
+    timed = {name: getattr(placed, name) for name in IN_STEPS}
+    return dataclasses.replace(alone, **timed)
+
+
+def _first(replays: Iterable[Replay]) -> Replay | None:
+    return min(replays, key=lambda one: (one.mean_ns is None, one.gpu is None, one.gpu or "", one.run_id), default=None)
 
 
 def _kernel(workload: Workload, count: int, launches: Launches, whole_ns: float, replays: Sequence[Replay]) -> Kernel:

@@ -135,7 +135,7 @@ class Flow:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Replay:
-    """What a signature costs on a GPU by its replays, per launch.
+    """What a signature costs on a GPU by its replays, per launch; in steps of a trace with `step_trace_id`.
 
     `mean_ns` ± `half_ns` in a queue of its own; `dynamic_mj` ± `above_half_mj` beyond launch-loop power, measured at
     `energy_mhz`. Under a lower clock, `capped_mhz`, it took `capped_stretch` times as long and `capped_energy` times as
@@ -160,6 +160,7 @@ class Replay:
     capped_stretch: Figure
     capped_energy: Figure
     energy_reason: str | None
+    step_trace_id: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SOURCES: Final = frozenset({
     "devices", "kernel_names", "launches", "measurements", "ranges", "replay_calls", "replay_runs", "replays",
-    "rollups", "signatures", "traces",
+    "rollups", "signatures", "step_kernels", "step_replays", "traces",
 })  # fmt: skip
 """The tables that the balance is made of."""
 
@@ -110,7 +110,9 @@ def _given(con: Connection, workloads: Sequence[Row], suffix: str) -> Given:
     flows = _flows(con, "flows")
     names = {name for one in launches for name in (one.signature_id, one.inferred_id) if name is not None}
     replays = [
-        Replay(**row) for row in rows_of(con, statement("reconciliation", "replays"), {"signatures": sorted(names)})
+        Replay(**row)
+        for name in ("replays", "replays_in_steps")
+        for row in rows_of(con, statement("reconciliation", name), {"signatures": sorted(names)})
     ]
     run_ids = sorted({one.energy_run_id for one in replays if one.energy_run_id is not None})
     runs = [Run(**row) for row in rows_of(con, statement("reconciliation", "runs"), {"run_ids": run_ids})]

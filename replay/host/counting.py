@@ -55,9 +55,14 @@ NO_KERNELS: Final = "launches no kernel"
 EXCHANGE: Final = "not run under a profiler: ranks that wait for each other would hang"
 
 
-def estimate(kernels: int, counters: tuple[str, ...]) -> tuple[int, float]:
-    """About how many passes these counters take, and how many seconds they take for so many kernels."""
+def estimate(kernels: int, counters: tuple[str, ...], *, steps: bool = False) -> tuple[int, float]:
+    """About how many passes these counters take, and how many seconds they take for so many kernels.
+
+    Of `steps`, each pass starts the worker anew.
+    """
     passes = counting.passes(counters)
+    if steps:
+        return passes, passes * (START_SECONDS + kernels * PASS_SECONDS)
     return passes, START_SECONDS * (1 + kernels // BATCH) + kernels * passes * PASS_SECONDS
 
 
@@ -134,7 +139,8 @@ class Counting:
         sessions = [_Session()]
         with tempfile.TemporaryDirectory(prefix="kerneldb-counters-") as name:
             folder = Path(name)
-            job = Job(str(self.plan), tuple(items), self.log.options, journal=str(self.journal))
+            steps = tuple(step.id for step in self.log.plan.steps)
+            job = Job(str(self.plan), tuple(items), self.log.options, journal=str(self.journal), steps=steps)
             (folder / JOB_FILE).write_text(codec.dump(job), encoding="utf-8")
             worker = processes.command(WORKER, name, str(os.getpid()))
             said = folder / "said"

@@ -178,8 +178,8 @@ def run(
     planned = plan.read(plan_path)
     before = journal.begun(journal_path) if resume else None
     if chosen.counters:
-        if planned.steps:
-            raise ReplayError("counters are read of calls alone, not of steps: leave out --in-context")
+        if planned.steps:  # the caches are as the step leaves them
+            chosen = dataclasses.replace(chosen, cache="mixed")
         profilers.find(chosen, planned.notes.get("vendor"))
     with Writer(journal_path, resume=resume) as writer:
         run_id = uuid.uuid4().hex[:16] if before is None else before.run.run_id
@@ -212,10 +212,10 @@ class _Run:
         replaying = StepPhase(log, done) if log.plan.steps else ReplayPhase(log, self.pool)
         finished = self._work(replaying)
         left = len(replaying.pending)
-        if finished and log.options.counters and isinstance(replaying, ReplayPhase):
-            earlier = () if before is None else before.uncounted(log.options.cache)
+        if finished and log.options.counters:
+            now = journal.begun(self.journal_path)
             reader = Counting(log, self.plan_path, self.journal_path, self.pool, self.until)
-            finished = reader.run({call.item: call for call in earlier} | replaying.results)
+            finished = reader.run({} if now is None else {one.item: one for one in now.uncounted(log.options.cache)})
             left, self.interrupted = len(reader.left), self.interrupted or reader.interrupted
         elif finished and log.options.energy and isinstance(replaying, ReplayPhase):
             earlier = () if before is None else before.unmeasured(log.options.cache)

@@ -49,10 +49,19 @@ class KernelCall:
 
     def call(self) -> Any:
         """Launch it once, on the current stream. Raises CallFailedError with the first line of the error."""
+        return self.on(*self.arguments)
+
+    def specs(self) -> Iterator[tuple[int, TensorSpec]]:
+        """The tensors among its arguments, by place."""
+        given = {id(one.tensor): one.spec for one in self.inputs}
+        return ((place, given[id(one)]) for place, one in enumerate(self.arguments) if id(one) in given)
+
+    def on(self, *arguments: Any) -> Any:
+        """The same with other arguments."""
         from triton.errors import TritonError
 
         try:
-            return self.kernel.launch(*self.arguments)
+            return self.kernel.launch(*arguments)
         except (*TORCH_ERRORS, TritonError) as error:
             raise CallFailedError(Reason.REFUSED, f"{self.overload}: {quoted(error)}") from error
 

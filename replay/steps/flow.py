@@ -6,8 +6,10 @@ takes is looked for among the tensors that there are then:
     inside another operator    what that one took, and what came of the operators before in it
     a backward operator        gradients of what its forward operator returned, and what that one took or returned;
                                gradients that meet are summed in the order of the graph (`gradients`)
+    what a call is made of     as PyTorch does it here (`insides`), where that agrees with what was recorded
     an optimizer               parameters, their gradients and state, by what the operator means (`optimizers`)
-    all others                 what nobody took yet, the newest first; then results of sums, which residual connections
+    all others                 of those that have gradients, none that the backward pass is through with (`uses`);
+                               what nobody took yet, the newest first; then results of sums, which residual connections
                                take again; a weight is another tensor each time
 
 What fits nothing was there before. All of this is a guess, and labelled so.
@@ -16,7 +18,7 @@ What fits nothing was there before. All of this is a guess, and labelled so.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kerneldb.replay.resolve.recorded import short_name
@@ -24,12 +26,12 @@ from kerneldb.replay.resolve.tensors import TORCH_NAMES, Shape
 from kerneldb.replay.steps.gradients import Gradients
 from kerneldb.replay.steps.memory import Epoch, Memory, Op, View, in_time
 from kerneldb.replay.steps.optimizers import Optimizer
-from kerneldb.replay.steps.outlines import Outline, Result
+from kerneldb.replay.steps.outlines import Result
+from kerneldb.replay.steps.templates import Semantics, Tree
 from kerneldb.replay.steps.tensors import EVALUATES, Frame, Recorded, Value, Wanted, wanted_of
-from kerneldb.replay.wire.plan import OpCall
+from kerneldb.replay.steps.told import Told
+from kerneldb.replay.steps.uses import Uses
 from kerneldb.replay.wire.steps import UNKNOWN
-
-Outlines = Callable[[OpCall], Outline | None]
 
 WEIGHTS: Final = frozenset({"weight", "bias", "running_mean", "running_var"})
 PAIRED: Final = {"sin": "cos"}
@@ -45,13 +47,14 @@ KEPT: Final = frozenset({
 """Operators whose results are often taken more than once."""
 SPENT: Final = frozenset({"pow", "exp", "neg", "sum", "mean", "square", "var"})
 """Operators whose results are taken once."""
+DETACH: Final = "aten::detach"
 NAMES: Final = {torch: name for name, torch in reversed(TORCH_NAMES.items())}
 
 
-def inferred(steps: Iterable[Recorded], outlines: Outlines) -> Memory:
+def inferred(steps: Iterable[Recorded], semantics: Semantics) -> Memory:
     """The memory of operators of which only dims, strides and dtypes are recorded."""
-    listed = {one.op_id: one for one in steps}
-    flow = Flow(outlines)
+    listed = {one.op_id: one for one in sorted(steps, key=lambda one: (one.start_ns, -one.end_ns, one.op_id))}
+    flow = Flow(listed, semantics)
     ops = [Op(one.op_id, one.parent, one.start_ns, one.end_ns) for one in listed.values()]
     for begins, op in in_time(ops):
         (flow.begin if begins else flow.end)(listed[op.op_id])
@@ -61,16 +64,21 @@ def inferred(steps: Iterable[Recorded], outlines: Outlines) -> Memory:
 class Flow:
     """The tensors that there are, while operators begin and end in order of time."""
 
-    def __init__(self, outlines: Outlines) -> None:
+    def __init__(self, listed: Mapping[int, Recorded], semantics: Semantics) -> None:
         self.memory = Memory()
         self._frames: dict[int, Frame] = {}
-        self._outlines = outlines
+        tree = Tree(
+            {one.op_id: one.call for one in listed.values()}, {one.op_id: one.parent for one in listed.values()}
+        )
+        self._uses = Uses(listed, tree, semantics)
+        self._told = Told(tree, semantics, self._uses, self._frames)
+        self._outlines = semantics.outline
         self._pool: dict[Shape, list[Value]] = defaultdict(list)
         self._made = 0
         self._latest: list[Value] = []
         self._before = ""
         self._takers: dict[str, list[Value]] = defaultdict(list)
-        self._gradients = Gradients(self._frames, self.given, self._newest)
+        self._gradients = Gradients(self._frames, self._told, self.given, self._newest)
         self._optimizer = Optimizer(self._gradients, self.given)
 
     def begin(self, recorded: Recorded) -> None:
@@ -80,10 +88,17 @@ class Flow:
         frame.outline = self._outlines(recorded.call) if frame.is_operator else None
         arguments = list(wanted_of(recorded.call))
         wanted = [one for listed in arguments for one in listed]
+        aligned = self._told.begin(frame)
+        slots = ((place, entry) for place, listed in enumerate(arguments) for entry in range(len(listed)))
+        uses = self._uses.of_call(recorded.op_id, aligned) if frame.is_operator and self._uses.known else {}
+        frame.uses = {id(one): uses[slot] for slot, one in zip(slots, wanted, strict=True) if slot in uses}
+        frame.needs = frame.is_operator and self._uses.known and self._uses.has_node(recorded.op_id)
         frame.inputs = self._optimizer.dropped(frame)
         if not frame.inputs:
             chosen = iter(self._choose(frame, wanted) if wanted else ())
             frame.inputs = tuple(tuple(next(chosen) for _ in listed) for listed in arguments)
+            for one, value in zip(wanted, frame.took(), strict=True):
+                value.spent = value.spent or (id(one) in frame.uses and frame.uses[id(one)].last)
         if not frame.hands_on:
             self._use(frame)
         self.memory.ops[recorded.op_id] = self._op(frame)
@@ -100,6 +115,9 @@ class Flow:
         frame = self._frames[recorded.op_id]
         known = frame.outline
         frame.outputs = frame.inner if known is None else list(self._results(frame, known.results))
+        for value in frame.outputs if frame.needs else ():
+            value.needs, value.spent = True, False
+        self._told.end(frame)
         self._gradients.end(frame)
         self._optimizer.end(frame)
         if frame.around is not None:
@@ -162,7 +180,7 @@ class Flow:
     def _results(self, frame: Frame, results: Sequence[Result]) -> Iterator[Value]:
         """The tensors that an operator returns: arguments, what came of operators in it, else views or new ones."""
         taken: set[int] = set()
-        for result in results:
+        for place, result in enumerate(results):
             base = self._base(frame, result)
             if base is not None and result.same:
                 yield base
@@ -171,7 +189,9 @@ class Flow:
             given = {one.view.storage for one in frame.took()} if base is None else {base.view.storage}
             ordered = frame.inner if len(results) > 1 else reversed(frame.inner)
             fits = [one for one in ordered if wanted.fits(one) and id(one) not in taken]
-            found = next((one for one in fits if (one.view.storage in given) == (base is not None)), None)
+            fits = [one for one in fits if (one.view.storage in given) == (base is not None)]
+            told = self._told.returned(frame, place, wanted)
+            found = told if told is not None else next(iter(fits), None)
             found = found or self._new(frame, result, base)
             taken.add(id(found))
             yield found
@@ -197,6 +217,14 @@ class Flow:
     # What is taken.
 
     def _choose(self, frame: Frame, wanted: Sequence[Wanted]) -> Sequence[Value]:
+        """What an operator takes: what a template tells, else what is likely."""
+        told = list(self._told.tensors(frame, wanted))
+        if told and None not in told:
+            return [one for one in told if one is not None]
+        guessed = self._guessed(frame, wanted)
+        return [one or other for one, other in zip(told or [None] * len(wanted), guessed, strict=True)]
+
+    def _guessed(self, frame: Frame, wanted: Sequence[Wanted]) -> Sequence[Value]:
         around = frame.around
         if around is not None and around.is_operator:
             return list(self._inside(around, wanted))
@@ -225,21 +253,28 @@ class Flow:
         groups: dict[tuple[Shape, str], list[Wanted]] = defaultdict(list)
         found: dict[int, Value] = {}
         for one in wanted:
-            if frame.named(one.argument) in WEIGHTS:
+            use = frame.uses.get(id(one))
+            if use.leaf if use is not None else frame.named(one.argument) in WEIGHTS:
                 found[id(one)] = self.given(one)
+                found[id(one)].needs = use is not None
             else:
                 groups[one.dims, one.dtype].append(one)
         for listed in groups.values():
-            found |= self._single(frame, listed[0]) if len(listed) == 1 else self._several(listed)
+            found |= self._single(frame, listed[0]) if len(listed) == 1 else self._several(frame, listed)
         return [found.get(id(one)) or self.given(one) for one in wanted]
 
-    def _fitting(self, wanted: Wanted) -> list[Value]:
-        """The tensors of the program that fit, the newest first."""
-        return [one for one in reversed(self._pool[wanted.dims]) if wanted.fits(one) and wanted.lies(one)]
+    def _fitting(self, frame: Frame, wanted: Wanted) -> list[Value]:
+        """The tensors of the program that fit, the newest first; those that have a gradient, where one is known."""
+        fits = [one for one in reversed(self._pool[wanted.dims]) if wanted.fits(one) and wanted.lies(one)]
+        if not self._uses.known or not wanted.is_float or frame.hands_on or frame.name == DETACH:
+            return fits
+        use = frame.uses.get(id(wanted))
+        likely = [one for one in fits if (one.needs and not one.spent if use is not None else not one.needs)]
+        return likely or fits
 
     def _single(self, frame: Frame, wanted: Wanted) -> dict[int, Value]:
         """The tensor that is wanted, where there is one."""
-        fits = self._fitting(wanted)
+        fits = self._fitting(frame, wanted)
         fresh = [one for one in fits if not one.given and not one.uses]
         found = self._again(short_name(frame.name), fits, fresh)
         if found is None and fresh:
@@ -251,7 +286,7 @@ class Flow:
             found = next(iter(_used(wanted, fits)), None)
         return {} if found is None else {id(wanted): found}
 
-    def _several(self, wanted: Sequence[Wanted]) -> dict[int, Value]:
+    def _several(self, frame: Frame, wanted: Sequence[Wanted]) -> dict[int, Value]:
         """As many tensors of the same dims: the newest ones that nobody took; those of equal strides in their order."""
         chosen: list[Value] = []
         places: dict[Shape, list[Wanted]] = defaultdict(list)
@@ -259,11 +294,12 @@ class Flow:
             places[one.strides].append(one)
         found: dict[int, Value] = {}
         for listed in places.values():
-            fits = [one for one in self._fitting(listed[0]) if one not in chosen]
+            fits = [one for one in self._fitting(frame, listed[0]) if one not in chosen]
             fresh = [one for one in fits if not one.given and not one.uses]
             values = [*fresh, *_used(listed[0], fits)][: len(listed)]
             chosen += values
-            values.sort(key=lambda value: value.made)
+            written = frame.outline is not None and listed[0].argument in frame.outline.written
+            values.sort(key=lambda value: -value.made if written else value.made)
             found |= {id(one): value for one, value in zip(listed, values, strict=False)}
         return found
 

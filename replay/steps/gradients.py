@@ -7,6 +7,7 @@ from typing import Final
 
 from kerneldb.replay.resolve.recorded import short_name
 from kerneldb.replay.steps.tensors import ACCUMULATES, EVALUATES, Frame, Value, Wanted
+from kerneldb.replay.steps.told import Told
 
 RESULTS: Final = frozenset({"output", "result", "out", "y"})
 SAVED: Final = frozenset({"detach", "pow"})
@@ -26,11 +27,13 @@ class Gradients:
     def __init__(
         self,
         frames: Mapping[int, Frame],
+        told: Told,
         given: Callable[[Wanted], Value],
         newest: Callable[[Wanted], Value | None],
     ) -> None:
         self.parameters: dict[Value, Value] = {}
         self._frames = frames
+        self._told = told
         self._given = given
         self._newest = newest
         self._of: dict[Value, Value] = {}
@@ -40,6 +43,7 @@ class Gradients:
         self._open: list[Value] = []
         self._reserved: list[tuple[Value, Value]] = []
         self._leaf: Value | None = None
+        self._latest: list[Value] = []
 
     # What is taken.
 
@@ -72,9 +76,10 @@ class Gradients:
 
     def _of_leaf(self, wanted: Wanted) -> list[Value]:
         """The gradient of the first parameter that waits for it."""
-        for place, (leaf, gradient) in enumerate(self._kept):
+        ready = sorted(self._kept, key=lambda one: one[0] not in self._latest)
+        for leaf, gradient in ready:
             if wanted.fits(gradient):
-                del self._kept[place]
+                self._kept.remove((leaf, gradient))
                 self._leaf = leaf
                 return [gradient]
         self._leaf = None
@@ -90,8 +95,9 @@ class Gradients:
     def _of_node_before(self, around: Frame, wanted: Wanted) -> Value:
         """A gradient that the node before returned, which is brought to the dims of what it is the gradient of."""
         reserved = {id(one) for _, one in self._reserved}
-        fits = [one for one in reversed(around.inner) if wanted.fits(one)]
-        fits.sort(key=lambda one: (id(one) in around.taken, id(one) not in reserved, not wanted.lies(one)))
+        known = [*reversed(around.inner), *(one for _, one in self._reserved)]
+        fits = [one for one in dict.fromkeys(known) if wanted.fits(one)]
+        fits.sort(key=lambda one: (id(one) not in reserved, id(one) in around.taken, not wanted.lies(one)))
         return fits[0] if fits else self._any(wanted)
 
     def _accumulated(self, around: Frame, wanted: Sequence[Wanted]) -> Iterator[Value]:
@@ -178,12 +184,29 @@ class Gradients:
         saved -= {one.view.storage for one in frame.took()}
         made = [one for one in frame.inner if id(one) not in frame.taken and one.view.storage not in saved]
         self._loose += made or list(frame.took())
-        self._reserved = []
+        self._reserved, self._latest = [], []
+        for value in forward.outputs if forward is not None else ():
+            self._of.pop(value, None)  # its node has it now
+        told = self._told.gradients(frame)
+        if told is not None:
+            self._give(told)
+            return
         named = [] if forward is None else list(_by_name(forward))
         if not any("backward" in one.by for one in made):  # an operator of several results has those of the arguments
             named.sort(key=lambda pair: pair[0])
         self._open = [one for _, one in named]
         self._assign(made, list(frame.took()))
+
+    def _give(self, told: Sequence[tuple[Value, Value | None]]) -> None:
+        """Give forward tensors their gradients; those of other dims are summed first."""
+        self._open = []
+        for value, gradient in told:
+            if gradient is not None and gradient.view.dims == value.view.dims:
+                self._set(value, gradient)
+                continue
+            self._open.append(value)
+            if gradient is not None:
+                self._reserved.append((value, gradient))
 
     def _assign(self, made: Sequence[Value], took: Sequence[Value]) -> None:
         """Give gradients that a node made, or handed on, to the tensors that wait for theirs.
@@ -211,6 +234,7 @@ class Gradients:
         if value in self._of:
             self._met.append((self._of[value], gradient, value))
         self._of[value] = gradient
+        self._latest.append(value)
         if value.given and not value.by:
             self._kept.append((value, gradient))
 

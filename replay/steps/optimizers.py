@@ -113,10 +113,9 @@ class Optimizer:
             yield from self._owners
             return
         taken = self._begun[short] if len(wanted) == 1 else set()
+        ordered = sorted(self._gradients.parameters, key=lambda value: value.made)
         for one in wanted:
-            owner = next(
-                (value for value in self._gradients.parameters if value not in taken and one.fits(value)), None
-            )
+            owner = next((value for value in ordered if value not in taken and one.fits(value)), None)
             if owner is not None:
                 taken.add(owner)
             yield owner

@@ -62,27 +62,29 @@ def outline(call: OpCall) -> Outline | None:
 
 
 def _results(built: BuiltCall, result: Any) -> Iterator[Result]:
-    given = list(_given(built))
-    for one in _tensors(result):
-        place = next((place for place, tensor in given if tensor is one), None)
+    known = list(given(built))
+    for one in tensors(result):
+        place = next((place for place, tensor in known if tensor is one), None)
         same = place is not None
         if place is None:
             owner = one.untyped_storage()._cdata
-            place = next((place for place, tensor in given if tensor.untyped_storage()._cdata == owner), None)
+            place = next((place for place, tensor in known if tensor.untyped_storage()._cdata == owner), None)
         dtype = str(one.dtype).removeprefix("torch.")
         yield Result(tuple(one.shape), tuple(one.stride()), dtype, int(one.storage_offset()), place, same)
 
 
-def _given(built: BuiltCall) -> Iterator[tuple[tuple[int, int], Any]]:
+def given(built: BuiltCall) -> Iterator[tuple[tuple[int, int], Any]]:
+    """The tensors of a call, each with the argument, and its entry in a list, that it is."""
     positions = iter(built.args)
     for place, parameter in enumerate(built.resolved.overload.parameters[: len(built.resolved.values)]):
         value = built.kwargs.get(parameter.name) if parameter.keyword else next(positions, None)
-        yield from (((place, entry), one) for entry, one in enumerate(_tensors(value)))
+        yield from (((place, entry), one) for entry, one in enumerate(tensors(value)))
 
 
-def _tensors(value: Any) -> Iterator[Any]:
+def tensors(value: Any) -> Iterator[Any]:
+    """The tensors in a value: itself, or those of a list."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, list | tuple):
         for one in value:
-            yield from _tensors(one)
+            yield from tensors(one)

@@ -25,6 +25,7 @@ from kerneldb.replay.resolve.tensors import INTEGERS, Fill, TensorSpec, make, re
 from kerneldb.replay.routes import find
 from kerneldb.replay.routes.aten import AtenRoute, on_paper
 from kerneldb.replay.routes.base import Call
+from kerneldb.replay.routes.triton import KernelCall
 from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.steps import UNKNOWN, Step, StepCall, Tensor
 
@@ -79,12 +80,14 @@ class Prepared:
     """How a call of the step is made now.
 
     `resolved` is what is called, with tensors of the step where `slots` name them (per argument, as in the plan), and
-    `own` ones elsewhere; `apart` a call of a route that brings its inputs. Neither: the call is filled.
+    `own` ones elsewhere; `apart` a call of a route that brings its inputs; with `linked`, those that the step has are
+    passed in their place. Neither: the call is filled.
     """
 
     resolved: ResolvedCall | None = None
     settings: Settings = contextlib.nullcontext
     apart: Call | None = None
+    linked: bool = False
     own: dict[tuple[int, int], Any] = dataclasses.field(default_factory=dict)
     program: Program | None = None
 
@@ -149,7 +152,8 @@ class Player:
             return Prepared()
         try:
             if item.route != AtenRoute.name or not call.inputs:
-                return Prepared(apart=self._apart(item))
+                apart = self._apart(item)
+                return Prepared(apart=apart, linked=isinstance(apart, KernelCall) and bool(call.inputs))
             if item.id not in self._options:
                 self._options[item.id] = list(itertools.islice(on_paper(item, self.device), OPTIONS))
             resolved, settings = self._options[item.id][self.attempts[item.id]]
@@ -214,7 +218,7 @@ class Player:
     def make(self, place: int) -> None:
         """Make a call, and keep what it returns."""
         call, how = self.step.calls[place], self.prepared[place]
-        if how.resolved is None and how.program is None:
+        if how.resolved is None and not how.linked:
             if how.apart is not None:
                 how.apart.call()
             else:
@@ -239,6 +243,8 @@ class Player:
 
     def _program(self, call: StepCall, how: Prepared) -> Program:
         """A call with the places of what changes from run to run."""
+        if isinstance(how.apart, KernelCall):
+            return self._launch(call, how, how.apart)
         assert how.resolved is not None  # noqa: S101 (callers look before)
         fills: list[Fills] = []
         args: list[Any] = []
@@ -263,6 +269,21 @@ class Player:
                     spec = value[entry] if same and isinstance(value[entry], TensorSpec) else None
                     fills.append((found, entry, slots[entry], spec))
         return Program(how.resolved.overload.function, args, kwargs, fills)
+
+    def _launch(self, call: StepCall, how: Prepared, kernel: KernelCall) -> Program:
+        """A launch of a Triton kernel on tensors of the step, where they have its dims and dtype."""
+        args, fills = list(kernel.arguments), list[Fills]()
+        for place, spec in kernel.specs():
+            slot = call.inputs[place][0] if place < len(call.inputs) and call.inputs[place] else UNKNOWN
+            if (place, 0) in how.own:
+                args[place] = how.own[place, 0]
+            elif slot != UNKNOWN and self._is(slot, spec):
+                fills.append((args, place, slot, spec))
+        return Program(kernel.on, args, {}, fills)
+
+    def _is(self, slot: int, spec: TensorSpec) -> bool:
+        tensor = self.step.tensors[slot]
+        return tensor.dims == tuple(spec.dims) and torch_name(tensor.dtype) == spec.dtype
 
     def arguments(self, call: StepCall, how: Prepared) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of a call: tensors of the step, made ones where those are not known, and plain values."""
@@ -305,7 +326,10 @@ class Player:
     def arguments_of(self, place: int) -> Iterator[tuple[tuple[int, int], TensorSpec | None, int]]:
         """The tensors that a call takes from the step: argument and entry, what it is to be, and its place there."""
         call, how = self.step.calls[place], self.prepared[place]
-        values = () if how.resolved is None else how.resolved.values
+        values: Sequence[Any] = () if how.resolved is None else how.resolved.values
+        if isinstance(how.apart, KernelCall) and how.linked:
+            specs = dict(how.apart.specs())
+            values = [specs.get(argument) for argument in range(len(how.apart.arguments))]
         for index, slots in enumerate(call.inputs[: len(values)]):
             value = values[index]
             entries = value if isinstance(value, list) and len(value) == len(slots) else [value] * len(slots)

@@ -36,7 +36,7 @@ class Recorded:
 class Value:
     """A tensor: a view of an allocation. `made` counts tensors, `uses` operators that took it; `by` returned it.
 
-    `given`: it was there before the step.
+    `given`: it was there before the step. `needs`: it has a gradient; `spent`: all operators that give it one took it.
     """
 
     view: View
@@ -44,6 +44,8 @@ class Value:
     made: int = 0
     uses: int = 0
     given: bool = False
+    needs: bool = False
+    spent: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,11 +72,20 @@ class Wanted:
         return _torch(self.dtype).startswith(("float", "bfloat", "complex")) or not self.dtype
 
 
+@dataclass(frozen=True, slots=True)
+class Use:
+    """That an operator takes a tensor which has a gradient: a parameter, and for the last time."""
+
+    leaf: bool = False
+    last: bool = True
+
+
 @dataclass(slots=True, eq=False)
 class Frame:
     """An operator that runs inside another one, what it took per argument, and what came of the operators in it.
 
-    `taken` are those of its tensors that operators in it took.
+    `taken` are those of its tensors that operators in it took; `uses` what is known of a wanted tensor that has a
+    gradient; `needs`: so have its results.
     """
 
     recorded: Recorded
@@ -84,6 +95,8 @@ class Frame:
     inner: list[Value] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)
     taken: set[int] = field(default_factory=set)
+    uses: dict[int, Use] = field(default_factory=dict)
+    needs: bool = False
 
     @property
     def name(self) -> str:

@@ -17,6 +17,7 @@ A last line without its line end was cut by a crash, and is dropped. Standard li
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +32,7 @@ from kerneldb.replay.wire import lines
 from kerneldb.replay.wire.energy import EnergyFacts
 from kerneldb.replay.wire.messages import Counters, Readings, Result, SharedEnergy, StepDone
 from kerneldb.replay.wire.results import OK, SKIPPED, CallResult, RunFacts
-from kerneldb.replay.wire.step_results import StepResult
+from kerneldb.replay.wire.step_results import StepKernel, StepResult
 
 FORMAT: Final = "kerneldb-replay-journal"
 VERSION: Final = 1
@@ -107,8 +108,17 @@ class Journal:
     def uncounted(self, cache: str) -> tuple[CallResult, ...]:
         """The calls that ran, and of which no counters were asked for yet."""
         asked = {item for batch in self.counters for item in batch.asked}
-        ran = (one for one in self.calls if one.cache == cache and one.final and one.status == OK)
-        return tuple(one for one in ran if one.item not in asked)
+        ran = [one for one in self.calls if one.cache == cache and one.final and one.status == OK]
+        return tuple(one for one in (*ran, *self.placed) if one.item not in asked)
+
+    @property
+    def placed(self) -> tuple[CallResult, ...]:
+        """The calls of the steps that ran, each as it came out in its place."""
+        groups: dict[str, list[StepKernel]] = defaultdict(list)
+        for (_, mode), result in self.steps.items():
+            for kernel in result.kernels if mode == "eager" else ():
+                groups[kernel.item].append(kernel)
+        return tuple(_placed(item, self.run.cache, kernels) for item, kernels in groups.items())
 
     def take(self, line: Any) -> None:
         """Add a further line."""
@@ -126,6 +136,11 @@ class Journal:
                 self.counters = (*self.counters, line)
             case ResumeLine(run):
                 self.resumed = (*self.resumed, run)
+
+
+def _placed(item: str, cache: str, kernels: Sequence[StepKernel]) -> CallResult:
+    best = min(kernels, key=lambda one: one.grade.rank)
+    return CallResult(item, "step", cache, OK, best.grade, best.reason)
 
 
 class Reader:

@@ -30,9 +30,9 @@ class Job:
     """What a worker is to do: items of the plan at `plan`, by id, in this order.
 
     With the path of a `journal` it is to measure the energy of calls that ran already, as that journal has them, or to
-    run them once more under a counter profiler. Where there may be `further` items, the worker asks for them. With
-    `steps`, it is to run these steps of the plan in context; calls of items in `filled` broke a worker before, and are
-    stood in for.
+    run them once more under a counter profiler, in `steps` where there are any. Where there may be `further` items, the
+    worker asks for them. Else with `steps`, it is to run these steps of the plan in context; calls of items in `filled`
+    broke a worker before, and are stood in for.
     """
 
     plan: str

@@ -45,7 +45,8 @@ class StepResult:
     Of its calls, `rebuilt` ran on the memory of the step, `apart` on inputs of their own, `filled` are stood in for.
     `substituted` counts tensors that were made because the step's own did not fit, with the reasons in `notes`.
     `segments` are the CUDA graphs it was captured as, `uncaptured` the operators between them. `measured` is the step
-    as a whole, without a profiler: wall_ns, energy_mj. `trails` are of items whose call was chosen among several.
+    as a whole, without a profiler: wall_ns, energy_mj. `trails` are of items whose call was chosen among several,
+    `attempts` says which rebuilt call it is of items whose first one is not.
     """
 
     step: str
@@ -64,3 +65,4 @@ class StepResult:
     memory_bytes: Size | None = None
     wall_s: float = 0.0
     trails: tuple[Trail, ...] = ()
+    attempts: tuple[tuple[str, Int32], ...] = ()

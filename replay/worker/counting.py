@@ -32,7 +32,7 @@ from kerneldb.replay.wire.messages import Begin, Broken, Counted, Done, Job, Rea
 from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.results import CallResult
 from kerneldb.replay.worker.energy import OLD
-from kerneldb.replay.worker.executor import l2_bytes
+from kerneldb.replay.worker.executor import BrokenDeviceError, l2_bytes
 
 LABEL: Final = "kerneldb "
 """What the NVTX range around a call is named, before the id of its item."""
@@ -57,6 +57,8 @@ def main() -> int:
         send(Unusable(str(error)))
         return 1
     items = {item.id: item for item in planned.items}
+    if job.steps:
+        return _in_steps(device, planned, job, send)
     calls = {call.item: call for call in journal.read(Path(str(job.journal))).calls if call.cache == job.options.cache}
     for name in job.items:
         send(Begin(name, "count"))
@@ -65,6 +67,35 @@ def main() -> int:
             send(Broken(broken))
             return 1
         send(Counted(name, reason))
+    send(Done())
+    return 0
+
+
+def _in_steps(device: _Device, planned: plan.Plan, job: Job, send: Sender) -> int:
+    """Run the steps as they were replayed; of each call that is asked for the last one of its step is profiled."""
+    from kerneldb.replay.worker.steps import StepRun
+
+    items = {item.id: item for item in planned.items}
+    results = {step: one for (step, mode), one in journal.read(Path(str(job.journal))).steps.items() if mode == "eager"}
+    asked = set(job.items)
+    for step in planned.steps:
+        if step.id not in job.steps or step.id not in results or not asked:
+            continue
+        filled = frozenset(one.item for one in results[step.id].kernels if one.filled)
+        chosen = {call.item: place for place, call in enumerate(step.calls) if call.item in asked - filled}
+        try:
+            player = StepRun(step, items, job.options, lambda _: None, filled).as_before(results[step.id])
+            send(Begin(next(iter(chosen), None), "count"))
+            named = {place: name for name, place in chosen.items()}
+            player.run(around=lambda place, named=named: device.alone(named.get(place)))  # type: ignore[misc]  # named is one
+        except BrokenDeviceError as error:
+            send(Broken(str(error)))
+            return 1
+        for name in chosen:
+            send(Counted(name))
+        asked -= chosen.keys()
+    for name in sorted(asked):
+        send(Counted(name, "no step has a call of it that ran"))
     send(Done())
     return 0
 
@@ -102,6 +133,12 @@ class _Device:
         del name
         built(item, attempt, self._options.device).call()
 
+    @contextlib.contextmanager
+    def alone(self, name: str | None) -> Iterator[None]:
+        """What runs in here is seen by the profiler under `name`, if there is one."""
+        del name
+        yield
+
     def broken(self) -> str | None:
         """What broke the device, if that happened."""
         return None
@@ -130,19 +167,22 @@ class _Gpu(_Device):
                 self._flush()
             sets.advance()
             sets.touch()
-            self._cuda.synchronize()
-            with self._profiled(name):
+            with self.alone(name):
                 call.call()
-                self._cuda.synchronize()
         finally:
             sets.reset()
 
     @contextlib.contextmanager
-    def _profiled(self, name: str) -> Iterator[None]:
+    def alone(self, name: str | None) -> Iterator[None]:
+        if name is None:
+            yield
+            return
+        self._cuda.synchronize()
         self._control.cudaProfilerStart()
         self._cuda.nvtx.range_push(LABEL + name)
         try:
             yield
+            self._cuda.synchronize()
         finally:
             self._cuda.nvtx.range_pop()
             self._control.cudaProfilerStop()

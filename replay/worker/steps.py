@@ -29,8 +29,8 @@ from kerneldb.replay.steps.graphs import Captured, aligned, capture
 from kerneldb.replay.steps.player import Player
 from kerneldb.replay.steps.rehearsal import rehearse
 from kerneldb.replay.wire.messages import Begin, Send, StepDone
-from kerneldb.replay.wire.plan import Item
-from kerneldb.replay.wire.results import Activity, Grade
+from kerneldb.replay.wire.plan import CallSpec, Item
+from kerneldb.replay.wire.results import Activity, AttemptResult, Grade
 from kerneldb.replay.wire.step_results import StepKernel, StepResult, Trail
 from kerneldb.replay.wire.steps import Step
 from kerneldb.replay.worker.executor import BrokenDeviceError, usual
@@ -110,6 +110,21 @@ class StepRun:
             self._rehearse()
         self._warm(self._player.run)
         return self._player
+
+    def as_before(self, result: StepResult) -> Player:
+        """What runs the step with the calls that an earlier run of it chose. Raises BrokenDeviceError."""
+        player = self._player
+        player.attempts.update(dict(result.attempts))
+        for trail in result.trails:
+            chosen = next((one for one in trail.tried if one.accepted), None)
+            item = player.items.get(trail.item)
+            if chosen is not None and item is not None:
+                player.stand_in(trail.item, _made_by(item, chosen))
+        self._rehearse()
+        for _ in range(LOOKS):
+            player.run()
+            self._check()
+        return player
 
     def _marked_run(self) -> None:
         self._player.run(around=lambda place: marker(str(place)))
@@ -247,23 +262,30 @@ class StepRun:
 
     def _result(self, mode: Any, kernels: tuple[StepKernel, ...], **more: Any) -> StepResult:
         player = self._player
-        ways = [(how.resolved is not None, how.apart is not None) for how in player.prepared]
+        ways = [(how.resolved is not None or how.linked, how.apart is not None) for how in player.prepared]
         notes = [f"{why}: {count}" for why, count in player.notes.most_common(NOTES)]
         return StepResult(
             step=self._step.id,
             mode=mode,
             calls=len(self._step.calls),
             rebuilt=sum(rebuilt for rebuilt, _ in ways),
-            apart=sum(apart for _, apart in ways),
+            apart=sum(apart and not rebuilt for rebuilt, apart in ways),
             filled=sum(not any(one) for one in ways),
             kernels=kernels,
             substituted=sum(len(how.own) for how in player.prepared),
             notes=tuple(notes),
             trails=self._trails,
+            attempts=tuple(sorted((item, attempt) for item, attempt in player.attempts.items() if attempt)),
             memory_bytes=_most_memory(self._options),
             wall_s=round(time.monotonic() - self._started, 3),
             **more,
         )
+
+
+def _made_by(item: Item, chosen: AttemptResult) -> Item:
+    """An item with the call that was accepted for it."""
+    spec = CallSpec(chosen.call) if item.spec is None else dataclasses.replace(item.spec, call=chosen.call)
+    return dataclasses.replace(item, spec=spec, candidates=())
 
 
 def _seen(kernels: Sequence[Played]) -> Seen:

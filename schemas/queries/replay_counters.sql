@@ -19,6 +19,11 @@ replayed AS (
         FROM replays
         WHERE list_contains($run_ids::VARCHAR[], run_id)
         GROUP BY run_id, item_id, signature_id
+        UNION ALL
+        SELECT run_id, item_id, signature_id, sum(recorded_ns), min(grade), any_value(reason)
+        FROM step_kernels
+        WHERE list_contains($run_ids::VARCHAR[], run_id) AND mode = 'eager'
+        GROUP BY run_id, item_id, signature_id
     ) AS r
     INNER JOIN signatures AS s ON r.signature_id = s.signature_id AND s.kind = 'kernel'
     LEFT JOIN replay_calls AS c ON r.run_id = c.run_id AND r.item_id = c.item_id

@@ -87,6 +87,49 @@ FROM _reconciliation_flows('reconciliation_selected');
 -- name: replays
 FROM _reconciliation_replays WHERE list_contains($signatures::VARCHAR[], signature_id);
 
+-- name: replays_in_steps
+-- What a signature takes in replayed steps of its trace, run as it was recorded, where all its launches came out as the same kernel: the latest run.
+WITH placed AS (
+    SELECT
+        k.signature_id,
+        u.gpu,
+        u.run_id,
+        any_value(u.started) AS started,
+        max(k.grade) AS grade,
+        sum(k.replay_ns) / sum(k.launches) AS mean_ns,
+        sum(k.high_ns - k.low_ns) / 2 / sum(k.launches) AS half_ns,
+        r.recorded_trace AS step_trace_id
+    FROM step_kernels AS k
+    INNER JOIN step_replays AS r ON k.run_id = r.run_id AND k.step_id = r.step_id AND k.mode = r.mode AND k.mode = r.recorded_as
+    INNER JOIN replay_runs AS u ON k.run_id = u.run_id
+    WHERE list_contains($signatures::VARCHAR[], k.signature_id)
+    GROUP BY k.signature_id, u.gpu, u.run_id, r.recorded_trace
+    HAVING bool_and(k.grade IN ('L0', 'L1') AND k.replay_ns IS NOT NULL)
+)
+
+SELECT
+    signature_id,
+    gpu,
+    run_id,
+    grade,
+    'step' AS route,
+    'in context' AS cache,
+    mean_ns,
+    half_ns,
+    NULL::DOUBLE AS clock_mhz,
+    NULL::VARCHAR AS reason,
+    NULL::VARCHAR AS energy_run_id,
+    NULL::DOUBLE AS dynamic_mj,
+    NULL::DOUBLE AS above_half_mj,
+    NULL::DOUBLE AS energy_mhz,
+    NULL::DOUBLE AS capped_mhz,
+    NULL::DOUBLE AS capped_stretch,
+    NULL::DOUBLE AS capped_energy,
+    'energy is not measured in steps' AS energy_reason,
+    step_trace_id
+FROM placed
+QUALIFY row_number() OVER (PARTITION BY signature_id, gpu, step_trace_id ORDER BY started DESC, run_id) = 1;
+
 -- name: runs
 SELECT run_id, uuid, launch_loop_power_w, launch_loop_power_error_w, context_power_w, energy_drift
 FROM replay_runs

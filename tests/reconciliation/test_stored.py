@@ -167,3 +167,18 @@ def test_without_measurements_nothing_is_asked(tmp_path: Path, monkeypatch: pyte
     warehouse.rename("one", "first")
     warehouse.remove("first")
     settle(warehouse)
+
+
+def test_times_of_replayed_steps_go_before_those_of_kernels_alone(closed: Warehouse) -> None:
+    [before] = rows(closed, "FROM reconciliation_kernels WHERE trace = 'eager' AND kernel = 'gemm'")
+    place: Row = {"run_id": "run2", "step_id": "s", "mode": "eager"}
+    insert(closed, "replay_runs", [{"run_id": "run2", "gpu": GPU, "started": "2026-11-21 11:00:00"}])
+    insert(closed, "step_replays", [{**place, "recorded_trace": "t:eager", "recorded_as": "eager"}])
+    kernel: Row = {**place, "item_id": "i", "ordinal": 0, "signature_id": before["signature_id"], "launches": 2}
+    settle(closed, "step_kernels", [{**kernel, "grade": "L0", "replay_ns": 500.0, "low_ns": 490.0, "high_ns": 510.0}])
+    [after] = rows(closed, "FROM reconciliation_kernels WHERE trace = 'eager' AND kernel = 'gemm'")
+    assert (after["replayed_ns"], after["replayed_half_ns"]) == (250.0 * before["n"], 5.0 * before["n"])
+    assert (after["cache"], after["dynamic_mj"]) == ("in context", before["dynamic_mj"])
+    settle(closed, "step_kernels", [{**kernel, "ordinal": 1, "grade": "L4"}])
+    [again] = rows(closed, "FROM reconciliation_kernels WHERE trace = 'eager' AND kernel = 'gemm'")
+    assert again["replayed_ns"] == before["replayed_ns"]

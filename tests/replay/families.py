@@ -144,6 +144,40 @@ FAMILIES = (
     Family("wav2vec2", "Wav2Vec2ForSequenceClassification", "Wav2Vec2Config", SPEECH, waveform),
 )  # fmt: skip
 
+OPT = {**TEXT, "ffn_dim": 48, "max_position_embeddings": 32, "word_embed_proj_dim": WIDTH, **SPECIAL}
+DISTIL = {"vocab_size": VOCABULARY, "dim": WIDTH, "n_layers": 2, "n_heads": 4, "hidden_dim": 48,
+          "max_position_embeddings": 32}  # fmt: skip
+ALBERT = {**TEXT, "embedding_size": 16, "intermediate_size": 48, "max_position_embeddings": 32}
+BART = {
+    "vocab_size": VOCABULARY, "d_model": WIDTH, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "max_position_embeddings": 32,
+    "decoder_start_token_id": 1, "forced_eos_token_id": 2, **SPECIAL,
+}  # fmt: skip
+GEMMA = {**DECODER, "head_dim": 8}
+CONVNEXT = {"hidden_sizes": [8, 16], "depths": [1, 2], "num_stages": 2, "patch_size": 2, "image_size": 16}
+SEGFORMER = {
+    "num_encoder_blocks": 2, "depths": [1, 1], "sr_ratios": [2, 1], "hidden_sizes": [8, 16], "patch_sizes": [3, 3],
+    "strides": [2, 2], "num_attention_heads": [1, 2], "mlp_ratios": [2, 2],
+}  # fmt: skip
+
+FURTHER = (
+    Family("opt", "OPTForCausalLM", "OPTConfig", OPT, padded),
+    Family("gpt-neox", "GPTNeoXForCausalLM", "GPTNeoXConfig", {**TEXT, "intermediate_size": 48}, causal, "adamw-fused"),
+    Family("gemma", "GemmaForCausalLM", "GemmaConfig", GEMMA, causal),
+    Family("phi", "PhiForCausalLM", "PhiConfig", DECODER, padded, "adamw-loop"),
+    Family("falcon", "FalconForCausalLM", "FalconConfig", TEXT, causal, "sgd-momentum"),
+    Family("distilbert", "DistilBertForSequenceClassification", "DistilBertConfig", DISTIL, classified),
+    Family("albert", "AlbertForSequenceClassification", "AlbertConfig", ALBERT, classified, "adamw-loop"),
+    Family("electra", "ElectraForSequenceClassification", "ElectraConfig", {**ALBERT}, classified, "sgd"),
+    Family("bart", "BartForConditionalGeneration", "BartConfig", BART, translated, "adamw-clip"),
+    Family("deit", "DeiTForImageClassification", "DeiTConfig", VISION, image),
+    Family("dinov2", "Dinov2ForImageClassification", "Dinov2Config", {**VISION, "mlp_ratio": 2}, image, "adamw-loop"),
+    Family("convnext", "ConvNextForImageClassification", "ConvNextConfig", CONVNEXT, image, "sgd-momentum"),
+    Family("segformer", "SegformerForImageClassification", "SegformerConfig", SEGFORMER, image),
+    Family("hubert", "HubertForSequenceClassification", "HubertConfig", SPEECH, waveform),
+)  # fmt: skip
+"""Families that inference of data flow was not written for."""
+
 
 def build(family: Family) -> tuple[Any, Any]:
     """The model, in training mode, and its optimizer."""

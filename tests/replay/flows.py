@@ -78,7 +78,7 @@ def record(name: str, folder: Path) -> Watched:
     import torch
     from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile
 
-    family = next(one for one in families.FAMILIES if one.name == name)
+    family = next(one for one in (*families.FAMILIES, *families.FURTHER) if one.name == name)
     torch.set_num_threads(1)
     model, stepper = families.build(family)
     families.step(model, stepper, family.inputs(), family.optimizer)
@@ -160,9 +160,9 @@ class Score:
 def compare(watched: Watched) -> Score:
     """What is inferred of a step against the truth: a storage is right where it first appeared at the same place."""
     from kerneldb.replay.steps.flow import inferred
-    from kerneldb.replay.steps.outlines import outline
+    from kerneldb.replay.steps.insides import SEMANTICS
 
-    found = inferred(watched.steps, outline).ops
+    found = inferred(watched.steps, SEMANTICS).ops
     score = Score()
     first: tuple[dict[int, Any], dict[int, Any]] = ({}, {})
     for number, (took, gave) in watched.truth.items():

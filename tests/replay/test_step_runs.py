@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
+import types
 from typing import Any
 
 import pytest
@@ -12,14 +14,16 @@ from kerneldb.api import stepping
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire.messages import Begin, StepDone
 from kerneldb.replay.wire.plan import CallSpec, Item, OpCall, PlannedKernel
-from kerneldb.replay.wire.results import Grade, Spread
-from kerneldb.replay.wire.step_results import StepKernel, StepResult
+from kerneldb.replay.wire.results import AttemptResult, Grade, Spread
+from kerneldb.replay.wire.step_results import StepKernel, StepResult, Trail
 from kerneldb.replay.wire.steps import Step, StepCall, Storage, Tensor
 
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install torch==2.13.0)")
+from kerneldb.replay.routes.triton import build  # noqa: E402 (torch is needed)
 from kerneldb.replay.steps.graphs import aligned  # noqa: E402 (torch is needed)
 from kerneldb.replay.steps.player import Player  # noqa: E402
 from kerneldb.replay.steps.rehearsal import rehearse  # noqa: E402
+from kerneldb.replay.triton.loading import Launchable  # noqa: E402
 from kerneldb.replay.wire.results import Activity  # noqa: E402
 from kerneldb.replay.worker.steps import StepRun  # noqa: E402
 
@@ -118,6 +122,43 @@ def test_a_call_that_cannot_be_rebuilt_is_stood_in_for_and_counted() -> None:
     assert (lost.grade, lost.time, lost.filled) == (Grade.L4, None, 1)
     assert next(one.quantity for one in result.measured if one.value) == "wall_ns"
     assert Begin("mm", "rehearse") in sent
+
+
+def test_a_triton_kernel_runs_on_the_memory_of_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = item("double", "double", [[4, 4], [4, 4], []], ["float", "float", "Scalar"], ["", "", "16"])
+    assert recorded.spec is not None
+    call = dataclasses.replace(recorded.spec.call, input_strides="[[4, 1], [4, 1], []]")
+
+    def double(given: Any, out: Any, count: int) -> None:
+        out.copy_(given * 2)
+
+    kernel = build(Launchable(double, ("given", "out", "count")), call, "", "cpu")
+    monkeypatch.setattr(Player, "_apart", lambda *_: kernel)
+    for name in ("triton", "triton.errors"):
+        monkeypatch.setitem(sys.modules, name, types.SimpleNamespace(TritonError=RuntimeError))
+    launch = StepCall("double", ((0,), (2,), ()), recorded_ns=(5,))
+    made = step(launch, StepCall("mm", ((2,), (1,)), (7,), recorded_ns=(5,)))
+    items = {**ITEMS, "double": dataclasses.replace(recorded, route="triton")}
+    player = Player(dataclasses.replace(made, tensors=(*made.tensors[:7], Tensor(7, *SQUARE))), items, "cpu")
+    player.prepare()
+    rehearse(player, lambda _: None, lambda: None)
+    player.run()
+    assert torch.equal(player.view(2), player.view(0) * 2)
+    assert not player.filled
+    other = dataclasses.replace(made, tensors=(Tensor(0, (2, 8), (8, 1)), *made.tensors[1:]))
+    apart = Player(other, items, "cpu")
+    apart.prepare()
+    assert [slot for *_, slot, _ in apart._program(launch, apart.prepared[0]).fills] == [2]
+
+
+def test_a_step_is_made_again_with_the_calls_that_were_chosen() -> None:
+    fewer = OpCall("aten::mm", "[[4, 4], [4, 4]]", None, '["float", "float"]', '["", ""]')
+    trail = Trail("mm", (AttemptResult(fewer, "another", Grade.L0, accepted=True),))
+    result = StepResult("s", "eager", 1, attempts=(("add", 1),), trails=(trail,))
+    made = step(StepCall("mm", ((0,), (1,)), (2,), recorded_ns=(5,)))
+    player = StepRun(made, ITEMS, Options(device="cpu", energy=False, runs=1), lambda _: None).as_before(result)
+    assert player.attempts["add"] == 1
+    assert player._standing["mm"].spec == CallSpec(fewer)
 
 
 def test_kernels_of_a_graph_are_found_by_their_order() -> None:
