@@ -49,6 +49,7 @@ SLICE_ROWS: Final = 200_000
 SLICE_LAUNCHES: Final = 500
 PAGES: Final = ("raw", "details", "summary")
 LOCAL: Final = ("127.0.0.1", "localhost", "")
+ODD_RANGES: Final = "NVTX ranges in a form that is not known"
 CONSOLE: Final = (
     "this is the text that ncu prints for people: its columns cannot be read back. Print it again with `--csv`, or "
     "`ncu --import REPORT.ncu-rep --page raw --csv > FILE`"
@@ -202,6 +203,8 @@ def _read(file: PrintedFile, capture: Capture) -> None:
     try:
         for kernel in kernels(rows_of(Source(file.source.path), Log())):
             completeness.see(kernel)
+            for cell in kernel.unread_ranges:
+                file.report.add("unread", ODD_RANGES, 1, cell)
             found = list(measures(kernel, file.style))
             passes = file.log.passes.get(kernel.key[1])
             if passes is not None:  # as ncu logs them: the metric of that name where the page does not hold it

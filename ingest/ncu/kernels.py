@@ -158,6 +158,21 @@ class Kernel:
         """Process and launch, as ncu numbers them."""
         return self.identity.get("Process ID", ""), self.identity.get("ID", "")
 
+    @property
+    def ranges(self) -> list[str]:
+        """Names of the NVTX ranges around it: of the push/pop stack, outermost first, then of start/stop ranges."""
+        return [name for _, names in self._ranges() for name in names]
+
+    @property
+    def unread_ranges(self) -> list[str]:
+        """Cells of NVTX ranges in a form that is not known; a number alone is the thread, outside of all ranges."""
+        return [cell for cell, names in self._ranges() if not names and cell.strip() and not cell.strip().isdecimal()]
+
+    def _ranges(self) -> list[tuple[str, list[str]]]:
+        readers = ((PUSH_POP, stack), (START_STOP, started))
+        cells = self.identity.items()
+        return [(cell, read(cell)) for mark, read in readers for column, cell in cells if mark in column]
+
 
 @functools.cache
 def is_identity(column: str) -> bool:

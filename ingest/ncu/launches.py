@@ -11,7 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb.ingest.columns import Schema, frame_of, schema
-from kerneldb.ingest.ncu.kernels import PUSH_POP, ROUNDING, START_STOP, Kernel, Key, Measure, phase_of, stack, started
+from kerneldb.ingest.ncu.kernels import ROUNDING, Kernel, Key, Measure, phase_of
 from kerneldb.times import whole_ns
 
 SHAPE: Final = re.compile(r"\(\s*(\d+),\s*(\d+),\s*(\d+)\s*\)")
@@ -55,8 +55,7 @@ class Launch:
 def launch_of(kernel: Kernel, index: int) -> Launch:
     """A launch from the first columns of a page."""
     cells = kernel.identity
-    path = [name for column, cell in cells.items() if PUSH_POP in column for name in stack(cell)]
-    path += [name for column, cell in cells.items() if START_STOP in column for name in started(cell)]
+    path = kernel.ranges
     row = {
         "launch_index": index,
         "kind": "kernel",

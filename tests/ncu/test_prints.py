@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from tests.ncu.reading import DATA, convert_text, convert_units, differing, of_sample, printed, room, values
+from tests.ncu.reading import DATA, SPEED, convert_text, convert_units, differing, of_sample, printed, room, values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,6 +69,16 @@ def test_instances() -> None:
         metric = "launch__occupancy_per_block_size"
         assert [found[0, metric, str(number)][0] for number in range(4)] == [0.5, 1000.5, 2000.5, 3000.5]
         assert found[0, metric, None] == values(of("C.raw"))[0, metric, None]
+
+
+def test_ranges_in_another_form_are_counted(tmp_path: Path) -> None:
+    column = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
+    rows = [
+        f'"{number}","1","k","{cell}","{SPEED}","Duration","us","1.00"' for number, cell in enumerate(["7", "7 odd"])
+    ]
+    header = f'"ID","Process ID","Kernel Name","{column}","Section Name","Metric Name","Metric Unit","Metric Value"'
+    found = convert_text("\n".join([header, *rows]) + "\n", tmp_path)
+    assert found.report("unread") == {"NVTX ranges in a form that is not known": 1}
 
 
 def test_ranges_are_phases() -> None:
