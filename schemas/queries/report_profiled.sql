@@ -20,6 +20,17 @@ WITH described AS (
     LEFT JOIN devices AS d USING (trace_id)
 ),
 
+-- Traces with kernels that a replay launched, too.
+replayed AS (
+    SELECT DISTINCT r.trace_id, l.trace_id AS replay_id
+    FROM (
+        SELECT DISTINCT trace_id, signature_id
+        FROM launches
+        WHERE trace_id IN (SELECT trace_id FROM traces WHERE kind = 'replay')
+    ) AS l
+    INNER JOIN rollups AS r USING (signature_id)
+),
+
 chosen AS (
     SELECT p.*
     FROM described AS p
@@ -38,10 +49,7 @@ chosen AS (
                         OR (
                             p.kind = 'replay'
                             AND EXISTS (
-                                SELECT 1
-                                FROM launches AS l
-                                SEMI JOIN rollups AS r ON l.signature_id = r.signature_id AND r.trace_id = t.trace_id
-                                WHERE l.trace_id = p.trace_id
+                                SELECT 1 FROM replayed AS r WHERE r.trace_id = t.trace_id AND r.replay_id = p.trace_id
                             )
                         )
                     )
