@@ -1,6 +1,6 @@
 """Bytes of a trace file, whatever wraps them: plain, gzip or a zip member, told apart by magic bytes, never by name.
 
-Reading, decompressing and hashing happen on one background thread, so that parsing has the other core to itself.
+Reading and decompressing happen on one background thread, hashing on another, so that parsing need not wait for them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final, cast
@@ -87,7 +88,8 @@ class Source:
 
     def _decoded(self) -> Iterator[bytes]:
         with _open(self.path, self.member) as raw:
-            yield from _gathered(self._as_utf8(self._decompressed(self._raw(raw))))
+            blocks = _gathered(self._decompressed(self._raw(raw)))
+            yield from _gathered(self._as_utf8(self._hashed(blocks)))
 
     def _raw(self, file: IO[bytes]) -> Iterator[bytes]:
         try:
@@ -102,11 +104,24 @@ class Source:
         stream = itertools.chain((first,), raw)
         plain = self._gunzip(stream) if first.startswith(GZIP_MAGIC) else stream
         for block in plain:
-            self._hash.update(block)
             self.decompressed_bytes += len(block)
             limits.check_ratio(self.stored_bytes, self.decompressed_bytes)
             yield block
-        if first.startswith(SQLITE_MAGIC):
+
+    def _hashed(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
+        """The blocks; the check sum of long ones is taken on a thread, while the next one is decompressed."""
+        is_database, pending = False, list[Future[None]]()
+        with ThreadPoolExecutor(1, thread_name_prefix="kerneldb-hash") as beside:
+            for number, block in enumerate(blocks):
+                is_database |= number == 0 and block.startswith(SQLITE_MAGIC)
+                for one in pending:
+                    one.result()
+                if len(block) < BLOCK_BYTES:
+                    self._hash.update(block)
+                else:
+                    pending = [beside.submit(self._hash.update, block)]
+                yield block
+        if is_database:
             self._add_log()
 
     def _add_log(self) -> None:

@@ -163,6 +163,20 @@ def test_utf16_with_a_split_character(tmp_path: Path, monkeypatch: pytest.Monkey
     assert read(path)[0].decode() == '{"a": "模型🚀"}'
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_check_sum_is_that_of_all_bytes_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
+) -> None:
+    """Blocks are hashed beside their reader, and a short last one by it."""
+    monkeypatch.setattr(source, "BLOCK_BYTES", 1000)
+    content = b"\xef\xbb\xbf" + b"".join(b"%d," % number for number in range(10_000))
+    path = tmp_path / "trace.json"
+    path.write_bytes(gzip.compress(content) if packed else content)
+    read_whole = Source(path)
+    assert b"".join(read_whole.blocks()) == content[3:]
+    assert read_whole.sha256 == hashlib.sha256(content).hexdigest()
+
+
 def test_the_end_waits_for_no_poll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small files are many: waiting out a poll at each end would cost more than reading them."""
     monkeypatch.setattr(threads, "POLL_SECONDS", 3600.0)
