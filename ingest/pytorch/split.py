@@ -26,6 +26,7 @@ EVENTS_KEY: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 BRACKET: Final = re.compile(rb"[\[\]{}]")
 CLOSING: Final = {b"{": b"}", b"[": b"]"}
+AROUND: Final = {b"}": b'{"":', b"]": b"["}
 ARRAY_START: Final = re.compile(rb"\s*\[")
 EVENT_KEYS: Final = rb'"(?:ph|name|cat|pid|tid|ts|args|dur)"\s*:'
 KEY_BEHIND: Final = re.compile(rb"\s*" + EVENT_KEYS)
@@ -116,15 +117,13 @@ class Splitter:
         self.head, self._rest = self._read_head()
 
     def _read_head(self) -> tuple[bytes | None, bytes]:
-        text, searched = bytearray(), 0
+        head = _Head()
         for block in self._blocks:
-            text += block
-            if (found := _events_start(text, searched)) is not None:
-                return bytes(text[: found[0]]), bytes(text[found[1] :])
-            if len(text) > HEAD_LIMIT:
+            if (found := head.events_in(block)) is not None:
+                return bytes(head.text[: found[0]]), bytes(head.text[found[1] :])
+            if len(head.text) > HEAD_LIMIT:
                 break
-            searched = max(0, len(text) - KEY_BYTES)
-        return None, bytes(text)
+        return None, bytes(head.text)
 
     def __iter__(self) -> Iterator[Piece]:
         if self.head is None:
@@ -161,28 +160,44 @@ def _behind_comma(text: bytes, cut: int) -> bytes:
     return text[text.index(b",", cut) + 1 :]
 
 
-def _events_start(text: bytearray, searched: int) -> tuple[int, int] | None:
-    """(end of head, start of the first event), or None while the array has not begun; `searched` bytes hold no key."""
-    if (match := ARRAY_START.match(text)) is not None:
-        return 0, match.end()
-    for match in EVENTS_KEY.finditer(text, searched):
-        if not _is_nested(bytes(text[: match.start()])):
-            return match.start(), match.end()
-    return None
+class _Head:
+    """Finds where the events begin in a text that comes in blocks: at the key `traceEvents` that no entry holds.
 
+    What is before a key in an entry of the metadata is proven once, so that many of them take no longer than few.
+    """
 
-def _is_nested(head: bytes) -> bool:
-    """Whether what follows `head` is provably inside an entry of the metadata. Damaged text proves nothing."""
-    opened: list[bytes] = []
-    for bracket in BRACKET.findall(STRING.sub(b"", head)):
-        if bracket in CLOSING:
-            opened.append(CLOSING[bracket])
-        elif not opened or opened.pop() != bracket:
+    def __init__(self) -> None:
+        self.text = bytearray()
+        self._searched = 0
+        self._proven = 0
+        self._opened: list[bytes] = []
+
+    def events_in(self, block: bytes) -> tuple[int, int] | None:
+        """(end of head, start of the first event), or None while the array has not begun."""
+        self.text += block
+        if (match := ARRAY_START.match(self.text)) is not None:
+            return 0, match.end()
+        for match in EVENTS_KEY.finditer(self.text, self._searched):
+            if not self._is_nested(match.start()):
+                return match.start(), match.end()
+            self._searched = match.end()
+        self._searched = max(self._searched, len(self.text) - KEY_BYTES)
+        return None
+
+    def _is_nested(self, end: int) -> bool:
+        """Whether what begins at `end` is provably inside an entry of the metadata. Damaged text proves nothing."""
+        part, opened = bytes(self.text[self._proven : end]), self._opened.copy()
+        for bracket in BRACKET.findall(STRING.sub(b"", part)):
+            if bracket in CLOSING:
+                opened.append(CLOSING[bracket])
+            elif not opened or opened.pop() != bracket:
+                return False
+        if len(opened) <= 1:
             return False
-    if len(opened) <= 1:
-        return False
-    try:
-        msgspec.json.decode(head + b'"":0' + b"".join(reversed(opened)), type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-    return True
+        before = b"".join(AROUND[closing] for closing in self._opened).removesuffix(b'"":')
+        try:
+            msgspec.json.decode(before + part + b'"":0' + b"".join(reversed(opened)), type=dict[str, msgspec.Raw])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        self._proven, self._opened = end, opened
+        return True

@@ -7,8 +7,10 @@ import hashlib
 import itertools
 import threading
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from kerneldb.errors import UnreadableTraceError
@@ -20,6 +22,7 @@ from kerneldb.ingest.threads import ahead
 from tests.ingest.conversion import outcome
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -193,17 +196,35 @@ def test_the_end_waits_for_no_poll(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_long_head_in_small_blocks_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A big JSON file without events must not be searched from its start for every block of it."""
     searched: list[int] = []
-    search = split._events_start
+    search = split.EVENTS_KEY.finditer
 
-    def counting(text: bytearray, begins: int) -> tuple[int, int] | None:
+    def counting(text: bytearray, begins: int) -> Iterator[re.Match[bytes]]:
         searched.append(len(text) - begins)
         return search(text, begins)
 
-    monkeypatch.setattr(split, "_events_start", counting)
+    monkeypatch.setattr(split, "EVENTS_KEY", SimpleNamespace(finditer=counting))
     text = b'{"weights": [' + b"1234567," * (1 << 17)
     splitter = Splitter(iter([text[start : start + 4096] for start in range(0, len(text), 4096)]))
     assert splitter.head is None
     assert len(text) <= sum(searched) < 1.1 * len(text)
+
+
+@pytest.mark.parametrize("size", [4096, 1 << 20])
+def test_many_traces_inside_the_metadata_are_read_once(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Else a file of a megabyte takes minutes: what is before each of them was read again."""
+    proven: list[int] = []
+    decode = msgspec.json.decode
+
+    def counting(text: bytes, *, type: object) -> object:  # noqa: A002 (the name that msgspec gives it)
+        proven.append(len(text))
+        return decode(text, type=type)
+
+    monkeypatch.setattr(msgspec.json, "decode", counting)
+    head = b'{"own": [%b], ' % b", ".join([b'{"a": "]}", "traceEvents": [{"b": [1]}]}'] * 2000)
+    text = head + b'"traceEvents": [{"ph": "X"}]}'
+    splitter = Splitter(iter([text[start : start + size] for start in range(0, len(text), size)]))
+    assert splitter.head == head
+    assert len(head) * 0.9 < sum(proven) < 2 * len(head)
 
 
 def test_the_events_key_may_lie_across_blocks() -> None:
