@@ -42,7 +42,7 @@ WITH _sized AS (
             '',
             'g'
         )) AS operation,
-        greatest(collective_in_elements, collective_out_elements) * CASE
+        CASE WHEN collective_in_elements + collective_out_elements IS NOT NULL THEN greatest(collective_in_elements, collective_out_elements) END * CASE
             WHEN regexp_matches(collective_dtype, '(?i)complexdouble') THEN 16
             WHEN regexp_matches(collective_dtype, '(?i)double|long|complexfloat|int64') THEN 8
             WHEN regexp_matches(collective_dtype, '(?i)bfloat16|half|short|float16|int16') THEN 2

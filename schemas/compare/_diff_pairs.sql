@@ -34,8 +34,8 @@ averaged AS (
         total_before_ns / timed_before AS mean_before_ns,
         total_after_ns / timed_after AS mean_after_ns,
         (total_after_ns / timed_after) / nullif(total_before_ns / timed_before, 0) AS ratio,
-        greatest(squares_before / timed_before - (total_before_ns / timed_before) ** 2, 0) AS variance_before,
-        greatest(squares_after / timed_after - (total_after_ns / timed_after) ** 2, 0) AS variance_after
+        CASE WHEN squares_before IS NOT NULL THEN greatest(squares_before / timed_before - (total_before_ns / timed_before) ** 2, 0) END AS variance_before,
+        CASE WHEN squares_after IS NOT NULL THEN greatest(squares_after / timed_after - (total_after_ns / timed_after) ** 2, 0) END AS variance_after
     FROM paired
 ),
 

@@ -13,7 +13,7 @@ WITH scored AS (
         CASE WHEN r.z IS NOT NULL THEN 'Mann-Whitney' WHEN abs(p.own_change) > threshold THEN 'Welch' END AS test,
         coalesce(
             r.z,
-            CASE WHEN r.row_key IS NULL AND abs(p.own_change) > threshold AND least(timed_before, timed_after) >= 2 THEN
+            CASE WHEN r.row_key IS NULL AND abs(p.own_change) > threshold AND timed_before >= 2 AND timed_after >= 2 THEN
                 abs(mean_after_ns / common_ratio - mean_before_ns) / nullif(
                     sqrt(
                         variance_before / (timed_before - 1) + variance_after / common_ratio ** 2 / (timed_after - 1)
@@ -23,7 +23,11 @@ WITH scored AS (
             END
         ) AS z_of_launches,
         abs(p.own_change) / nullif(p.spread, 0) AS z_of_recordings,
-        CASE WHEN z_of_launches IS NOT NULL THEN least(z_of_launches, z_of_recordings) END AS z
+        -- Not `least`: it passes over what is not known. Where no other kernel moved, this one did.
+        CASE
+            WHEN z_of_launches < z_of_recordings OR p.spread = 0 THEN z_of_launches
+            WHEN z_of_recordings <= z_of_launches THEN z_of_recordings
+        END AS z
     FROM query_table(pairs) AS p
     LEFT JOIN query_table(ranks) AS r USING (row_key)
 ),

@@ -98,10 +98,11 @@ SELECT
     verdict,
     CASE
         WHEN rule = 'ncu' AND verdict = 'latency' AND small_grid THEN 'small grid'
-        WHEN rule = 'ncu' AND verdict IN ('memory', 'high') AND memory_pct > compute_pct THEN CASE greatest(l1_pct, l2_pct, dram_pct)
-            WHEN dram_pct THEN 'DRAM'
-            WHEN l2_pct THEN 'L2'
-            WHEN l1_pct THEN 'L1'
+        WHEN rule = 'ncu' AND verdict IN ('memory', 'high') AND memory_pct > compute_pct THEN CASE
+            WHEN l1_pct + l2_pct + dram_pct IS NULL THEN NULL
+            WHEN dram_pct >= greatest(l1_pct, l2_pct) THEN 'DRAM'
+            WHEN l2_pct >= l1_pct THEN 'L2'
+            ELSE 'L1'
         END
         WHEN rule = 'ncu' AND verdict = 'high' THEN 'compute'
     END AS detail,

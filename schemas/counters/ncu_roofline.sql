@@ -78,15 +78,14 @@ SELECT
     r.bytes_per_second,
     -- Without work a point cannot be drawn: intensity is NULL instead of 0, which has no logarithm.
     nullif(r.flops_per_second, 0) / nullif(r.bytes_per_second, 0) AS intensity,
-    least(
-        r.peak_flops_per_second,
-        nullif(r.flops_per_second, 0) / nullif(r.bytes_per_second, 0) * r.peak_bytes_per_second
-    ) AS attainable_flops_per_second,
+    CASE
+        WHEN intensity < ridge THEN intensity * r.peak_bytes_per_second
+        WHEN intensity >= ridge OR (r.bytes_per_second = 0 AND r.flops_per_second > 0) THEN r.peak_flops_per_second
+    END AS attainable_flops_per_second,
     100 * r.flops_per_second / nullif(r.peak_flops_per_second, 0) AS peak_pct,
     CASE
-        WHEN r.flops_per_second = 0 THEN NULL
-        WHEN r.flops_per_second / nullif(r.bytes_per_second, 0) < r.peak_flops_per_second / nullif(r.peak_bytes_per_second, 0) THEN 'memory'
-        WHEN r.flops_per_second / nullif(r.bytes_per_second, 0) >= r.peak_flops_per_second / nullif(r.peak_bytes_per_second, 0) THEN 'compute'
+        WHEN intensity < ridge THEN 'memory'
+        WHEN intensity >= ridge THEN 'compute'
     END AS bound,
     r.trace_id
 FROM lines AS r

@@ -23,6 +23,6 @@ SELECT
     sum_ns / nullif(timed, 0) AS mean_ns,
     min_ns,
     max_ns,
-    sqrt(greatest(squares - sum_ns::DOUBLE * sum_ns / timed, 0) / nullif(timed - 1, 0)) AS stddev_ns,
+    CASE WHEN squares IS NOT NULL THEN sqrt(greatest(squares - sum_ns::DOUBLE * sum_ns / timed, 0) / nullif(timed - 1, 0)) END AS stddev_ns,
     100 * sum_ns / nullif(sum(sum_ns) OVER (PARTITION BY trace, timing), 0) AS share_pct
 FROM _grouped;

@@ -41,6 +41,7 @@
 --   modelled_flops DOUBLE [FLOP]: Operations of a launch by the model over shapes, also where counters stand in `flops`.
 --   modelled_bytes DOUBLE [bytes]: Bytes of a launch by that model.
 --   work_method VARCHAR: That model.
+--   gemm_m, gemm_n, gemm_k, gemm_batch: as in kernels
 -- Example:
 --   SELECT kernel, intensity, pct_peak_flops, pct_peak_bandwidth, bound FROM roofline() WHERE intensity IS NOT NULL;
 CREATE OR REPLACE MACRO roofline(source := 'kernels') AS TABLE
@@ -59,6 +60,7 @@ WITH _chosen AS (
         any_value(coalesce(gpu, device_name)) AS model,
         any_value(op) || coalesce(' (' || inferred_by || ')', '') AS op,
         any_value(input_dims) AS input_dims,
+        any_value(gemm_m) AS gemm_m, any_value(gemm_n) AS gemm_n, any_value(gemm_k) AS gemm_k, any_value(gemm_batch) AS gemm_batch,
         coalesce(bool_and(flops IS NULL AND moved_bytes IS NULL AND input_dims IS NULL AND numel IS NULL), false) AS is_unknown,
         count(*) AS n,
         try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
@@ -74,9 +76,7 @@ WITH _chosen AS (
     QUALIFY timing = 'timeline' OR count(*) FILTER (timing = 'timeline') OVER (PARTITION BY trace, signature_id) = 0
 ),
 
-_measured AS (
-    FROM _counted_work
-),
+_measured AS (FROM _counted_work),
 
 _reached AS (
     SELECT signature_id, signature_id AS other_id, CASE WHEN of_replay THEN 'counters of a replay' ELSE 'counters' END AS method
@@ -158,8 +158,9 @@ SELECT
     intensity, flops_per_second, bytes_per_second, peak_flops_per_second, peak_bytes_per_second, ridge,
     100 * flops_per_second / peak_flops_per_second AS pct_peak_flops,
     100 * bytes_per_second / peak_bytes_per_second AS pct_peak_bandwidth,
-    100 * flops_per_second / nullif(least(peak_flops_per_second, intensity * peak_bytes_per_second), 0) AS pct_attainable,
+    100 * flops_per_second / nullif(CASE WHEN intensity < ridge THEN intensity * peak_bytes_per_second WHEN intensity >= ridge THEN peak_flops_per_second END, 0)
+        AS pct_attainable,
     CASE WHEN pct_attainable < 5 THEN 'latency' WHEN intensity < ridge THEN 'memory' WHEN intensity >= ridge THEN 'compute' END AS bound,
-    signature_id, modelled_flops, modelled_bytes, work_method
+    signature_id, modelled_flops, modelled_bytes, work_method, gemm_m, gemm_n, gemm_k, gemm_batch
 FROM _rated
 ORDER BY total_ns DESC, trace, device, signature_id, inferred_id, inferred_by, timing;

@@ -69,6 +69,7 @@ DETAILS = (
     ({SM: 10, MEMORY: 75, DRAM: 75, L2: 30, L1: 20}, "DRAM"),
     ({SM: 10, MEMORY: 75, DRAM: 20, L2: 75, L1: 20}, "L2"),
     ({SM: 10, MEMORY: 95, DRAM: 20, L2: 30, L1: 95}, "L1"),
+    ({SM: 10, MEMORY: 75, DRAM: 75}, None),
     ({SM: 95, MEMORY: 20, DRAM: 20, L2: 20, L1: 20}, "compute"),
     ({SM: 10, MEMORY: 20, WAVES: 0.5}, "small grid"),
     ({SM: 10, MEMORY: 20, WAVES: 2.0}, None),

@@ -62,6 +62,12 @@ def test_work_is_adds_and_multiplies_and_twice_the_fused_ones(warehouse: Warehou
     assert row["bound"] == "memory"
 
 
+def test_without_the_peak_of_the_memory_nobody_knows_the_roof(warehouse: Warehouse, capture: Captures) -> None:
+    known = {name: value for name, value in (RTX_5090 | RATES).items() if name != DRAM_CLOCK}
+    row = lines(warehouse, capture, known)["single", "ffma", "dram"]
+    assert (row["peak_bytes_per_second"], row["attainable_flops_per_second"]) == (None, None)
+
+
 @pytest.mark.parametrize(("precision", "letter"), OPERATIONS.items())
 def test_precisions(warehouse: Warehouse, capture: Captures, precision: str, letter: str) -> None:
     counters = {name.replace("op_f", f"op_{letter}"): value for name, value in (RTX_5090 | RATES).items()}
