@@ -98,5 +98,5 @@ SELECT
 FROM chained AS c
 LEFT JOIN silent AS s USING (point)
 LEFT JOIN awaited AS b ON c.kind = 0 AND c.number = b.number
-LEFT JOIN waits AS w ON (c.open % 1099511627776)::BIGINT = w.number AND s.point IS NULL AND c.own IS NOT NULL
+LEFT JOIN waits AS w ON (c.open & 1099511627775)::BIGINT = w.number AND s.point IS NULL AND c.own IS NOT NULL
 ORDER BY c.point;

@@ -4,7 +4,7 @@
 CREATE OR REPLACE MACRO _wait_states(points) AS TABLE
 SELECT
     * EXCLUDE (gap, wait, precedence, begun),
-    list_filter(begun, lambda one : one // 1099511627776 > ts_ns)[1] AS wait
+    list_filter(begun, lambda one : one >> 40 > ts_ns)[1] AS wait
 FROM (
     SELECT
         *,

@@ -1,18 +1,22 @@
--- How much of each piece of communication of `_wall_sweep` is waiting for another rank: until `joined_ns`, where the ranks of the job tell (`is_split`).
+-- How much of each piece of communication is waiting for another rank: until `joined_ns`, where the ranks of the job tell (`is_split`).
 -- Waiting comes first: the transfer begins when the last rank, `late_rank`, has come. `places` names the devices with their traces.
-CREATE OR REPLACE MACRO _wall_exchanges(swept, places) AS TABLE
--- On all ranks of the job, whichever are asked about.
-WITH _exchanges AS (
-    SELECT k.*
-    FROM kernels AS k
-    INNER JOIN traces AS t USING (trace_id)
+CREATE OR REPLACE MACRO _wall_exchanges(sent, places) AS TABLE
+-- On all ranks of the job, whichever are asked about; a rank alone tells nothing.
+WITH _jobs AS (
+    SELECT job
+    FROM traces
+    WHERE job IN (SELECT b.job FROM traces AS b WHERE b.trace_id IN (SELECT trace_id FROM query_table(places)))
+    GROUP BY job
+    HAVING count(*) > 1
+),
+
+_exchanges AS (
+    SELECT *
+    FROM kernels
     WHERE
-        k.category = 'COMMUNICATION'
-        AND k.kind = 'kernel'
-        AND (
-            k.trace_id IN (SELECT trace_id FROM query_table(places))
-            OR t.job IN (SELECT b.job FROM traces AS b WHERE b.trace_id IN (SELECT trace_id FROM query_table(places)))
-        )
+        category = 'COMMUNICATION'
+        AND kind = 'kernel'
+        AND trace_id IN (SELECT trace_id FROM traces WHERE job IN (FROM _jobs))
 )
 
 SELECT
@@ -23,7 +27,6 @@ SELECT
     CASE WHEN r.wait_ns IS NULL THEN s.start_ns ELSE greatest(s.start_ns, least(s.end_ns, r.start_ns + r.wait_ns)) END AS joined_ns,
     r.wait_ns IS NOT NULL AS is_split,
     r.late_rank
-FROM query_table(swept) AS s
+FROM query_table(sent) AS s
 INNER JOIN query_table(places) AS p USING (place)
-LEFT JOIN collective_instances('_exchanges') AS r ON p.trace_id = r.trace_id AND s.launch_index = r.launch_index
-WHERE s.class = 2;
+LEFT JOIN collective_instances('_exchanges') AS r ON p.trace_id = r.trace_id AND s.launch_index = r.launch_index;

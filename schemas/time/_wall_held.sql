@@ -63,13 +63,13 @@ _pieces AS MATERIALIZED (
     SELECT
         s.lane,
         l.place,
-        (s.begun_gap % 1099511627776)::BIGINT AS launch_index,
+        (s.begun_gap & 1099511627775)::BIGINT AS launch_index,
         s.ts_ns AS start_ns,
         s.next_ns AS end_ns,
-        (s.wait % 1099511627776)::BIGINT AS number
+        (s.wait & 1099511627775)::BIGINT AS number
     FROM _states AS s
     INNER JOIN _lanes AS l USING (lane)
-    WHERE s.next_ns > s.ts_ns AND s.begun_gap // 1099511627776 > s.ts_ns
+    WHERE s.next_ns > s.ts_ns AND s.begun_gap >> 40 > s.ts_ns
 ),
 
 _credits AS (FROM _wait_credits('_open', '_pieces')),

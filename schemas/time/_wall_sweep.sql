@@ -1,22 +1,27 @@
--- What each device did at every moment from its first start to its last end, without overlap: pieces of computation (class 1), communication (2) and
--- copies (3), and the gaps (0). Of what runs at the same time computation counts first, then communication, then copies; within one of these, the
--- launch that ends last.
+-- What each device did at every moment from its first start to its last end: a row from the start of each launch to that of the next. In it, computation lasts until
+-- `computed_ns` (the launch `computing`, which ends last), then communication until `communicated_ns`, then copies until `copied_ns`, then nothing until
+-- `next_ns`. Of what runs at the same time computation counts first, then communication, then copies.
 --
--- `launch_index` is that launch; of a gap, the launch that ends it. A gap is the host's until `host_ns`, the end of that launch's call; NULL where the call
--- is not known. `used` names rows of `_wall_launches`.
+-- The gap is the host's until `host_ns`, the end of the call of the launch that ends it (`next_index`); NULL where the call is not known. `reaches` says that the
+-- launch lasts beyond the row. `used` names rows of `_wall_launches`, whose `fact`, `needed` and `is_compute` come with their launch; `next_fact` is that of the next.
 CREATE OR REPLACE MACRO _wall_sweep(used) AS TABLE
--- End and launch in one number, since a window over pairs takes twice as long.
+-- End and launch in one number, since a window over pairs takes twice as long, and taken apart by bits: dividing takes ten times as long.
 WITH _begun AS (
     SELECT
         place,
+        launch_index,
+        class,
         start_ns,
+        end_ns,
+        fact,
+        needed,
+        is_compute,
+        api_index AS previous_api,
         lead(start_ns) OVER in_time AS next_ns,
         lead(launch_index) OVER in_time AS next_index,
-        lead(launch_start_ns) OVER in_time AS launch_start_ns,
         lead(launch_end_ns) OVER in_time AS launch_end_ns,
         lead(api_index) OVER in_time AS api_index,
-        lead(process) OVER in_time AS process,
-        api_index AS previous_api,
+        lead(fact) OVER in_time AS next_fact,
         max(CASE WHEN class = 1 THEN end_ns::HUGEINT * 1099511627776 + launch_index END) OVER so_far AS computation,
         max(CASE WHEN class = 2 THEN end_ns::HUGEINT * 1099511627776 + launch_index END) OVER so_far AS communication,
         max(CASE WHEN class = 3 THEN end_ns::HUGEINT * 1099511627776 + launch_index END) OVER so_far AS copy
@@ -26,34 +31,24 @@ WITH _begun AS (
         so_far AS (PARTITION BY place ORDER BY start_ns, launch_index ROWS UNBOUNDED PRECEDING)
 ),
 
--- Nothing begins before next_ns: computation lasts until its latest end, then communication, then copies, then nothing.
-_until AS MATERIALIZED (
+-- Nothing begins before next_ns.
+_until AS (
     SELECT
         *,
         coalesce(next_ns, 9223372036854775807) AS limit_ns,
-        greatest(start_ns, least(coalesce(computation // 1099511627776, start_ns), limit_ns))::BIGINT AS computed_ns,
-        greatest(computed_ns, least(coalesce(communication // 1099511627776, start_ns), limit_ns))::BIGINT AS communicated_ns,
-        greatest(communicated_ns, least(coalesce(copy // 1099511627776, start_ns), limit_ns))::BIGINT AS copied_ns
+        greatest(start_ns, least(coalesce((computation >> 40)::BIGINT, start_ns), limit_ns)) AS computed_ns,
+        greatest(computed_ns, least(coalesce((communication >> 40)::BIGINT, start_ns), limit_ns)) AS communicated_ns,
+        greatest(communicated_ns, least(coalesce((copy >> 40)::BIGINT, start_ns), limit_ns)) AS copied_ns
     FROM _begun
 )
 
-SELECT place, 1 AS class, start_ns, computed_ns AS end_ns, (computation % 1099511627776)::BIGINT AS launch_index, NULL::BIGINT AS host_ns,
-    NULL::BIGINT AS launch_start_ns, NULL::BIGINT AS api_index, NULL::BIGINT AS previous_api, NULL::VARCHAR AS process
-FROM _until
-WHERE computed_ns > start_ns
-UNION ALL
-SELECT place, 2, computed_ns, communicated_ns, (communication % 1099511627776)::BIGINT, NULL, NULL, NULL, NULL, NULL
-FROM _until
-WHERE communicated_ns > computed_ns
-UNION ALL
-SELECT place, 3, communicated_ns, copied_ns, (copy % 1099511627776)::BIGINT, NULL, NULL, NULL, NULL, NULL
-FROM _until
-WHERE copied_ns > communicated_ns
-UNION ALL
 -- The launches of a graph after its first do not wait for its call any more. `least` would pass over a call that is not known.
 SELECT
-    place, 0, copied_ns, next_ns, next_index,
-    CASE WHEN api_index = previous_api THEN copied_ns WHEN launch_end_ns IS NOT NULL THEN greatest(copied_ns, least(next_ns, launch_end_ns)) END,
-    launch_start_ns, api_index, previous_api, process
-FROM _until
-WHERE next_ns > copied_ns;
+    place, launch_index, start_ns, computed_ns, communicated_ns, copied_ns, next_ns, next_index,
+    (computation & 1099511627775)::BIGINT AS computing,
+    (communication & 1099511627775)::BIGINT AS communicating,
+    (copy & 1099511627775)::BIGINT AS copying,
+    CASE WHEN api_index = previous_api THEN copied_ns WHEN launch_end_ns IS NOT NULL THEN greatest(copied_ns, least(next_ns, launch_end_ns)) END AS host_ns,
+    api_index, previous_api, fact, needed, is_compute, next_fact,
+    class = 2 OR end_ns > next_ns AS reaches
+FROM _until;
