@@ -132,6 +132,16 @@ CHANGES: Final = (
     ),
     Change("`counted` has become `is_primary`", gone=("counted",)),
     Change(
+        "how near a kernel is to its roof is not known where one side of the roof is not",
+        ("macro roofline", "command roofline"),
+        columns=("pct_attainable",),
+    ),
+    Change(
+        "a change of which one of the two tests cannot be made is not judged",
+        ("macro diff", "command diff*"),
+        columns=("p_value", "test", "verdict"),
+    ),
+    Change(
         "components of what was measured and predicted have other names",
         ("view closure_terms", "macro closure_terms_of", "command closure"),
         columns=("component", "section", "source", "note"),
