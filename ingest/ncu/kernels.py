@@ -381,7 +381,7 @@ def attributes(kernel: Kernel, style: Style) -> dict[str, Any]:
         if one.name.startswith(DEVICE):
             number = style.read(one.text)
             value: Any = one.text if number is None else number[0]
-            found[one.name.removeprefix(DEVICE)] = int(value) if number and value == int(value) else value
+            found[one.name.removeprefix(DEVICE)] = int(value) if number and value.is_integer() else value
     return found
 
 

@@ -105,7 +105,7 @@ def _fact(launch: Launch, metric: str, value: float, precision: float, unit: str
     elif metric in SHARES:
         row[SHARES[metric]] = value / 100
     elif metric in WHOLE and row.get(WHOLE[metric]) is None:
-        if precision <= EXACT and value == int(value):
+        if precision <= EXACT and value.is_integer():
             row[WHOLE[metric]] = int(value)
         elif "shared" in metric:
             launch.shared_rounded = True

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import re
 from typing import Final
 
@@ -60,7 +61,11 @@ class Style:
     decimal: str = "."
 
     def read(self, text: str, exponent: int = 0) -> tuple[float, float] | None:
-        """Value and half of the last printed digit, both times 10**exponent; None where `text` is no number."""
+        """Value and half of the last printed digit, both times 10**exponent; None where `text` is none or too large."""
+        found = self._read(text, exponent)
+        return None if found is None or not math.isfinite(found[0]) else found
+
+    def _read(self, text: str, exponent: int) -> tuple[float, float] | None:
         plain = text
         if not DIGITS.fullmatch(text) or (self.decimal != "." and not SIX_DECIMALS.fullmatch(text)):
             if SCIENTIFIC.fullmatch(text):

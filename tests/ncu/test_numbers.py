@@ -70,6 +70,8 @@ def test_that_an_open_style_is_refused(texts: tuple[str, ...], why: str) -> None
         (Style(" ", ","), "1\u00a0234,5", 0, (1234.5, 0.05)),
         (Style(), "1.5e+06", 0, (1500000.0, 50000.0)),
         (Style(), "nan", 0, None),
+        (Style(), "1e999", 0, None),
+        (Style(), "9" * 400, 0, None),
         (Style(), "0x1f", 0, None),
         (Style(), "", 0, None),
     ],
