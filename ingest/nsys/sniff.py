@@ -164,12 +164,18 @@ COLUMNS: Final = Ledger(
     "column",
     {
         *(name for kind in KINDS for name in kind.needed),
-        *("GrdY", "GrdZ", "BlkY", "BlkZ", "Reg/Trd", "StcSMem", "DymSMem", "Bytes", "Throughput", "SrcMemKd"),
-        *("DstMemKd", "Ctx", "GreenCtx", "Queue Start", "Queue Dur", "Total Dur", "API Function", "Med", "StdDev"),
-        *("NVTX Inst", "NumGPUOps", "Lvl", "NumChild", "RangeId", "ParentId", "Orig Duration", "T-Pri"),
-        *("Thread Name", "HWid", "VMid", "Num Calls"),
+        *("GrdY", "GrdZ", "BlkY", "BlkZ", "Reg/Trd", "StcSMem", "DymSMem", "Bytes", "Throughput"),
+        *("Ctx", "API Function", "Med", "StdDev", "Lvl", "RangeId", "ParentId", "Orig Duration", "Num Calls"),
     },
-    {"[TAQK](?:Avg|Med|Min|Max|StdDev)": "sums of launch calls and queue times", "Rank": "of `nsys recipe`"},
+    {
+        "[TAQK](?:Avg|Med|Min|Max|StdDev)": "sums of launch calls and queue times",
+        "Rank": "of `nsys recipe`",
+        "(?:Src|Dst)MemKd": "pageable, pinned or device memory of a copy",
+        "GreenCtx": "part of the context",
+        "Queue (?:Start|Dur)|Total Dur": "follows from the times of the call and of the kernel",
+        "NVTX Inst|NumGPUOps|NumChild": "numbers of what is around or inside a range",
+        "T-Pri|Thread Name|HWid|VMid": "facts of the thread and of the machine",
+    },
     outcome="unread",
 )
 """Columns of all reports, by their names of today."""

@@ -391,3 +391,18 @@ def test_execution_trace_links_kernels_to_calls(folder: Path, tmp_path: Path) ->
     second = rows.row(by_predicate=pl.col("process") == str(exports.SECOND), named=True)
     assert (second["launch_start_ns"], second["launch_duration_ns"], second["start_ns"]) == (1_000_100, 777, 1_001_000)
     assert set(rows["launch_status"]) == {"no_op"}
+
+
+def test_columns_that_no_table_takes_are_named(tmp_path: Path) -> None:
+    header = (
+        "API Start (ns),API Dur (ns),Queue Start (ns),Queue Dur (ns),Kernel Start (ns),Kernel Dur (ns),Total Dur (ns),"
+        "PID,TID,DevId,API Function,GridXYZ,BlockXYZ,Kernel Name"
+    )
+    path = tmp_path / "run_cuda_kern_exec_trace.csv"
+    path.write_text(f"{header}\n50,5,55,5,60,31,41,2,2,1,cuLaunchKernel,   2    1    1,  64    1    1,k\n")
+    named = convert_file(path, tmp_path / "spool").report("unread")
+    assert sorted(reason.split(":")[0] for reason in named) == [
+        "column Queue Dur",
+        "column Queue Start",
+        "column Total Dur",
+    ]
