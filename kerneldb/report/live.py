@@ -121,6 +121,8 @@ def causes(asked: Question) -> list[dict[str, Any]]:
 
 def find(asked: Question) -> dict[str, Any] | None:
     """The next event after `at` (`back`: before it) with `text` in its name: `kind`, `process`, `thread`, `start`."""
+    if not asked.axis.traces:
+        return None
     at = asked.at("at") + asked.shift
     found = asked.ask.of(tracks.search, asked.axis, asked.words.get("text", ""), at, forward="back" not in asked.words)
     if found is None:
@@ -130,6 +132,8 @@ def find(asked: Question) -> dict[str, Any] | None:
 
 def sums(asked: Question) -> list[dict[str, Any]]:
     """What the range `from` to `to` holds: `kind`, `name`, `n`, `total_ns`."""
+    if not asked.axis.traces:
+        return []
     found = asked.ask.of(tracks.summed, asked.axis, asked.range(), NAMED)
     return [{**row, "name": harmless(str(row["name"]))} for row in found]
 

@@ -23,7 +23,7 @@ from kerneldb.api import Database
 from tests.answers.test_report import CHROMIUM, EVIL, needs_browser
 
 pytest.importorskip("starlette")
-from kerneldb.report import events, html, serve
+from kerneldb.report import events, html, live, serve
 from kerneldb.report.asking import asking
 
 pytestmark = pytest.mark.again
@@ -71,8 +71,12 @@ def known(port: int, path: str, body: Any = None, **headers: str) -> Answer:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/trace?name=first", "/api/schema", "/?token=", "/?token=a-tokem", "/trace?token=%00"]
-)
+    "path",
+    [
+        "/", "/trace?name=first", "/timeline?name=first", "/api/schema", "/?token=", "/?token=a-tokem",
+        "/trace?token=%00", *(f"/api/timeline/{name}?name=first&from=0&to=9" for name in serve.LIVE),
+    ],
+)  # fmt: skip
 def test_no_answer_without_the_token(port: int, path: str) -> None:
     for found in (Answer(port, path), Answer(port, path, Cookie="kerneldb=another")):
         assert (found.status, "first" in found.text) == (403, False)
@@ -143,6 +147,25 @@ def test_nothing_is_changed_and_no_file_reached(port: int, database: Database, s
 def test_other_bodies_are_refused(port: int, body: Any) -> None:
     assert known(port, "/api/query", body).status == 400
     assert known(port, "/", {"sql": "SELECT 1"}).status == 405
+
+
+def test_a_trace_without_times_has_an_empty_timeline(tmp_path: Path) -> None:
+    found = kerneldb.open(tmp_path / "k.duckdb")
+    found.ingest(FIXTURES / "nsys" / "r23_cuda_gpu_kern_sum.tsv", name="sums")
+    asked = {
+        "name": "sums",
+        "from": "0",
+        "to": "9",
+        "bins": "3",
+        "at": "0",
+        "text": "a",
+        "kind": "operators",
+        "id": "1",
+    }
+    with live.question(found, asked) as question:
+        assert live.window(question)
+        told = [answer(question) for answer in serve.LIVE.values()]
+    assert told == [{"least": 1, "gaps": []}, [], None, [], None]
 
 
 TYPED = """<script>window.ready.then(async () => {
