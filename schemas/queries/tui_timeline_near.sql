@@ -1,4 +1,4 @@
--- What `idle_gaps` reads of the launches of traces in a stretch of the axis, and of the last ones before and the first ones after it.
+-- What `idle_gaps` reads (of the roofs nothing) of the launches of traces in a stretch of the axis, and of the last ones before and the first ones after it.
 WITH placed AS (
     SELECT unnest($traces::VARCHAR[]) AS trace_id, unnest($shifts::BIGINT[]) AS shift_ns
 ),
@@ -17,6 +17,14 @@ reach AS (
 SELECT
     t.name AS trace,
     l.trace_id,
+    l.signature_id,
+    l.inferred_id,
+    l.module,
+    l.python_line,
+    l.launch_status,
+    l.graph_id,
+    NULL::DOUBLE AS pct_peak_flops,
+    NULL::DOUBLE AS pct_peak_bandwidth,
     l.device,
     l.process,
     l.api_index,
