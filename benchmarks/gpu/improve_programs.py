@@ -1,6 +1,6 @@
 """Programs for `kerneldb improve`, each with ranges `step N`: all written eagerly but `tuned`.
 
-    python improve_programs.py NAME [--tiny] [--compile] [--steps 15]
+    python improve_programs.py NAME [--tiny] [--compile] [--steps 30]
 
 Norms and attention are written by hand, as many models have them; `--compile` passes the model through torch.compile.
 NAME: decoder (prefill), decode, encdec (training), cnn (training), unet, moe, recommender, ssm, tuned (a decoder that
@@ -21,7 +21,7 @@ from torch.profiler import record_function
 TINY = "--tiny" in sys.argv
 DEVICE = "cuda" if torch.cuda.is_available() and not TINY else "cpu"
 HALF = torch.float32 if DEVICE == "cpu" else torch.bfloat16
-STEPS = int(sys.argv[sys.argv.index("--steps") + 1]) if "--steps" in sys.argv else 15
+STEPS = int(sys.argv[sys.argv.index("--steps") + 1]) if "--steps" in sys.argv else 30
 
 
 class Norm(nn.Module):

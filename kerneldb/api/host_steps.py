@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from kerneldb.api.queries import Connection, Row
     from kerneldb.replay.steps.memory import Op
 
-WHOLE: Final = frozenset({"mean", "linalg_vector_norm", "_fused_adamw_", "_fused_adam_"})
+WHOLE: Final = frozenset(
+    {
+        "mean", "linalg_vector_norm", "_fused_adamw_", "_fused_adam_", "_embedding_bag", "_embedding_bag_forward_only",
+        "addmm", "baddbmm",
+    }
+)  # fmt: skip
 """Operators that are one call though they call others that work."""
 COPY: Final = "copy_"
 PERHAPS: Final = frozenset({"to", "contiguous", "_to_copy", "clone"})

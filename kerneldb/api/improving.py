@@ -17,6 +17,7 @@ from kerneldb.errors import UsageError
 from kerneldb.ids import content_id
 from kerneldb.replay import facts
 from kerneldb.replay.errors import ReplayError
+from kerneldb.replay.rewrites.flow import CHOSEN
 from kerneldb.replay.wire import plan
 from kerneldb.replay.wire.plan import Plan
 from kerneldb.replay.worker import improving as worker
@@ -35,15 +36,23 @@ if TYPE_CHECKING:
 
 SIZES: Final = ("batch", "prompt", "new_tokens", "layers")
 NO_STEPS: Final = "no iteration is recorded; record one with: kerneldb record --stack"
+NO_LAUNCHES: Final = "--where chooses calls by their launches on a GPU: a step of a program on a CPU has none"
+NONE_CHOSEN: Final = "no launch of the step meets the condition of --where"
 
 
 def plan_improvements(warehouse: Warehouse, request: Request, *, host: bool) -> Plan:
     """Steps to try rewrites in, with the Python functions around their calls; with `host` of programs on a CPU.
 
-    Raises UsageError where there is none.
+    The steps are whole: `among` of the request says which of their calls may be changed. Raises SelectionError, and
+    UsageError where there is none.
     """
     if not host:
-        return stepping.plan_steps(warehouse, dataclasses.replace(request, in_context=True)).plan
+        planned = stepping.plan_steps(warehouse, dataclasses.replace(request, in_context=True)).plan
+        if request.among is not None and not any(planned.sources[CHOSEN + step.id] for step in planned.steps):
+            raise UsageError(NONE_CHOSEN)
+        return planned
+    if request.among is not None:
+        raise UsageError(NO_LAUNCHES)
     with selecting(warehouse, None, request.traces) as con:
         asked = {"names": list(request.traces) or None, "label": request.iteration}
         found = list(_chosen(rows(con, "host_iterations", asked)))

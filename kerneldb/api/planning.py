@@ -46,7 +46,8 @@ class Request:
     """Which signatures to replay: those of the selection, the `top` ones of it by time, or those up to a share of time.
 
     `until_share` is between 0 and 1. `signatures` are prefixes of signature ids. With `in_context`, an `iteration` of
-    each trace (by label or number; else a steady one) as a whole, or what of it is of a `phase`.
+    each trace (by label or number; else a steady one) as a whole, or what of it is of a `phase`; the plan names its
+    calls that are `among` those with a launch that meets this condition.
     """
 
     where: str | None = None
@@ -58,6 +59,7 @@ class Request:
     in_context: bool = False
     iteration: str | None = None
     phase: str | None = None
+    among: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from kerneldb.errors import UsageError
 from kerneldb.ids import content_id
 from kerneldb.replay import routes
 from kerneldb.replay.plan.work import Work
+from kerneldb.replay.rewrites.flow import CHOSEN
 from kerneldb.replay.steps import memory as memories
 from kerneldb.replay.steps.plan import Builder, Unit, owners
 from kerneldb.replay.wire.plan import OpCall, Plan, PlannedKernel
@@ -91,6 +92,9 @@ def plan_steps(warehouse: Warehouse, request: Request) -> Planned:
         steps = tuple(one.step(known) for one in read)
         sources = {**routes.gather(items, recorded), **{k: v for one in read for k, v in one.frames().items()}}
         vendors = [row["vendor"] for row in rows(con, "replay_vendors")]
+    if request.among is not None:
+        with selecting(warehouse, request.among, request.traces) as con:
+            sources |= {CHOSEN + one.id: one.among(rows(con, "step_among", one.asked)) for one in read}
     notes: dict[str, Any] = {"where": request.where, "traces": list(request.traces), "timing": "timeline"}
     if len(vendors) == 1:
         notes["vendor"] = vendors[0]
@@ -231,6 +235,19 @@ class _Reader:
             unplanned=sum(len(call.launches) for call in lost),
             unplanned_ns=sum(one["duration_ns"] for call in lost for one in call.launches),
         )
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """Which launches it is about."""
+        return self._range(self._row)
+
+    def among(self, selected: Sequence[Row]) -> list[int]:
+        """The places in the step of calls with a launch among the selected."""
+        chosen = {one["launch_index"] for one in selected}
+        ordered = sorted(self.calls, key=lambda call: call.called_ns)
+        return [
+            place for place, call in enumerate(ordered) if any(one["launch_index"] in chosen for one in call.launches)
+        ]
 
     def frames(self) -> dict[str, Any]:
         """The Python functions around the calls, by the key that a plan has them under; none where none were noted."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kerneldb.cli.console import emit, note
-from kerneldb.cli.options import open_database, output_options, trace_names
+from kerneldb.cli.options import conditions, open_database, output_options, trace_names
 from kerneldb.cli.root import cli, refuse
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from kerneldb.replay.wire.improvements import Improvement
     from kerneldb.replay.wire.plan import Plan
     from kerneldb.replay.worker.improving import Asked
-    from kerneldb.replay.worker.verifying import Verified
 
 ALLOWED: Final = ("precision",)
 TOGETHER: Final = "together"
@@ -32,6 +31,7 @@ TOGETHER: Final = "together"
 @click.option("--iteration", metavar="NAME", help="This one, by label or number; of a script a range that it marks.")
 @click.option("--device", default="cuda:0", show_default=True, metavar="DEVICE", help="cuda:N or cpu.")
 @click.option("--seconds", type=click.FloatRange(min=1), default=300.0, show_default=True, help="For all of it.")
+@click.option("--where", metavar="TEXT", shell_complete=conditions, help="Change calls with such launches, as in top.")
 @click.option("--until-time", metavar="SHARE", help="Change calls that make up this share of the time, as in 90%.")
 @click.option("--allow", multiple=True, type=click.Choice(ALLOWED), help="Also what computes less exactly.")
 @click.option("--import", "modules", multiple=True, metavar="MODULE", help="Module that registers rewrites.")
@@ -54,7 +54,7 @@ def improve(*, traces: tuple[str, ...], output: Output, **given: Any) -> None:
     layouts, settings. Results are compared with float64 on several distributions of values: a rewrite whose error is
     more than twice that of the recorded calls is rejected. What is left is measured alone and in the step, in turns
     with the step as recorded, and all that pays is measured together. Rows, also of what was rejected and why: table
-    improvements.
+    improvements. --verify takes back what the program does not gain by, or may be slower with.
 
     busy is time of the device (of the process on a CPU), wall that of the step made call by call. Record with --stack,
     so that functions of the program are known: only then is there a patch.
@@ -62,6 +62,7 @@ def improve(*, traces: tuple[str, ...], output: Output, **given: Any) -> None:
     \b
       kerneldb record llama-7b --stack --output llama
       kerneldb improve llama-prefill --until-time 90% --patch faster.py
+      kerneldb improve llama-prefill --where "module LIKE '%mlp%'" --allow precision
       kerneldb improve llama-prefill --patch faster.py --verify llama-7b
       kerneldb improve train-script --iteration "step 3" --patch faster.py --verify "train.py --steps 20"
       python faster.py train.py
@@ -74,7 +75,7 @@ def improve(*, traces: tuple[str, ...], output: Output, **given: Any) -> None:
     if given["verify"] and given["patch"] is None:
         refuse("--verify needs --patch FILE: it runs the program with that patch")
     database = open_database()
-    request = Request(traces=traces, iteration=given["iteration"], in_context=True)
+    request = Request(traces=traces, iteration=given["iteration"], in_context=True, among=given["where"])
     planned = improving.plan_improvements(database.warehouse, request, host=given["device"] == "cpu")
     if given["dry_run"]:
         _list(planned, output)
@@ -117,19 +118,16 @@ def _verify(given: dict[str, Any], found: Sequence[Improvement], planned: Plan, 
     import pyarrow as pa
 
     from kerneldb.api import improving
-    from kerneldb.replay.worker.verifying import prove, verify
+    from kerneldb.replay.worker import proving
 
     if not any(one.status == TOGETHER for one in found):
         note("nothing was accepted: there is nothing to verify")
         return
-    settings, workload = _program(given, planned, asked)
-
-    def measure(some: Sequence[Improvement]) -> list[Verified]:
-        _write(given["patch"], planned, some)
-        return verify(settings, workload, given["patch"])
-
-    kept, rows = prove(found, measure)
+    kept, rows = proving.in_program(found, *_program(given, planned, asked))
     emit(pa.Table.from_pylist(rows).to_reader(), output)
+    for before, one in zip(found, kept, strict=True):
+        if before.status not in {one.status, TOGETHER}:
+            note(f"taken back: {one.rewrite} ({one.place or one.what}): {one.reason}")
     _write(given["patch"], planned, kept)
     if kept != list(found):
         improving.store(open_database().warehouse, planned, asked.device, kept)

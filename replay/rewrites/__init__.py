@@ -33,8 +33,12 @@ def known() -> tuple[Rewrite, ...]:
 @functools.cache
 def _load() -> None:
     from kerneldb.replay.rewrites.attention import Attention
-    from kerneldb.replay.rewrites.compiled import Compiled, CudaGraph
+    from kerneldb.replay.rewrites.backends import AttentionBackend
+    from kerneldb.replay.rewrites.bags import EmbeddingBags
+    from kerneldb.replay.rewrites.compiled import Autotuned, Batched, Compiled, CudaGraph
     from kerneldb.replay.rewrites.copies import RoundTrips
+    from kerneldb.replay.rewrites.float8 import Float8
+    from kerneldb.replay.rewrites.grouped import GroupedProducts
     from kerneldb.replay.rewrites.layout import ChannelsLast
     from kerneldb.replay.rewrites.many import Foreach, FusedAdam
     from kerneldb.replay.rewrites.norms import LayerNorm, RmsNorm
@@ -42,7 +46,8 @@ def _load() -> None:
     from kerneldb.replay.rewrites.settings import BlasLibrary, CudnnBenchmark, ReducedPrecision, Tf32
 
     ours = (
-        RmsNorm, LayerNorm, Attention, MergedProducts, RoundTrips, FusedAdam, Foreach, ChannelsLast, CudnnBenchmark,
-        BlasLibrary, Compiled, CudaGraph, Tf32, ReducedPrecision,
+        RmsNorm, LayerNorm, Attention, EmbeddingBags, MergedProducts, GroupedProducts, RoundTrips, FusedAdam, Foreach,
+        ChannelsLast, CudnnBenchmark, BlasLibrary, AttentionBackend, Compiled, Autotuned, Batched, CudaGraph, Tf32,
+        ReducedPrecision, Float8,
     )  # fmt: skip
     _REWRITES.update({kind.name: kind() for kind in ours})

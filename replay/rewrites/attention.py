@@ -180,8 +180,10 @@ def _causal(flow: Flow, found: Found) -> bool:
     """Whether the mask hides just what comes later, whatever the step is given: it is computed from nothing."""
     import torch
 
-    places = set[int]()
-    if found.mask is None or found.heads[2] != found.heads[3] or not _from_nothing(flow, found.mask, places):
+    if found.mask is None or found.heads[2] != found.heads[3]:
+        return False
+    places = flow.from_nothing(found.mask)
+    if not places:
         return False
     try:
         covered = region(flow, sorted(places))
@@ -192,20 +194,6 @@ def _causal(flow: Flow, found: Found) -> bool:
     hidden = mask if found.hides else mask < VERY_LOW
     rest = not found.hides and bool((mask[~hidden] != 0).any())
     return not rest and mask.numel() == later.numel() and bool((hidden.view_as(later) == later).all())
-
-
-def _from_nothing(flow: Flow, slot: int, places: set[int]) -> bool:
-    """Whether a tensor is made in the step of numbers only; adds the calls that make it."""
-    if flow.step.storages[flow.storage(slot)].given:
-        return False
-    makers = [one for one in flow.writers[flow.storage(slot)] if one not in places]
-    places.update(makers)
-    own = flow.storage(slot)
-    return bool(places) and all(
-        flow.nodes[one].op
-        and all(flow.storage(taken) == own or _from_nothing(flow, taken, places) for taken in flow.nodes[one].taken)
-        for one in makers
-    )
 
 
 def _function(covered: Region, found: Found) -> Function:

@@ -52,7 +52,8 @@ class Rewrite:
 
     `name` is what tables call it, `about` a line for people. `removes_launches`: the host has less to do, so that wall
     time is measured too. `precision`: it computes less exactly, and is tried with `--allow precision` only.
-    `compiler_misses`: no compiler finds it, so that functions are also compiled with it inside.
+    `compiler_misses`: no compiler finds it, so that functions are also compiled with it inside. `refines`: another way
+    to do what a rewrite of this name does, tried where that is accepted.
     """
 
     name: ClassVar[str]
@@ -60,6 +61,7 @@ class Rewrite:
     removes_launches: ClassVar[bool] = False
     precision: ClassVar[bool] = False
     compiler_misses: ClassVar[bool] = False
+    refines: ClassVar[str | None] = None
 
     def lacks(self, flow: Flow) -> str | None:
         """Why it cannot be tried here at all (no GPU, no compiler); None where it can."""

@@ -10,8 +10,8 @@ import dataclasses
 import functools
 import importlib.util
 import shutil
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 from kerneldb.replay.rewrites.base import Change, Function, Proposal, Rewrite
 from kerneldb.replay.rewrites.flow import Flow, Frame
@@ -21,6 +21,7 @@ from kerneldb.replay.rewrites.region import CannotTryError, Region, Within, grap
 
 LEAST_SHARE: Final = 0.02
 """Functions with less of the recorded time are not tried."""
+NO_GPU: Final = "needs a GPU"
 
 
 class Compiled(Rewrite):
@@ -29,6 +30,8 @@ class Compiled(Rewrite):
     name = "compile"
     about = "a function through torch.compile"
     removes_launches = True
+    options: ClassVar[dict[str, Any]] = {}
+    """Arguments of torch.compile."""
 
     def lacks(self, flow: Flow) -> str | None:
         """What torch.compile makes code with. It is not tried here: its first run takes half a minute."""
@@ -71,19 +74,48 @@ class Compiled(Rewrite):
     def containing(self, proposal: Proposal, inside: Sequence[Within]) -> Proposal:
         """The function with faster parts inside."""
         assert proposal.region is not None  # noqa: S101 (each of ours has one)
-        return dataclasses.replace(proposal, make=functools.partial(_function, proposal.region, inside))
+        return dataclasses.replace(proposal, make=functools.partial(_function, proposal.region, inside, self.options))
 
     def _proposal(self, flow: Flow, frame: Frame | None, places: Sequence[int]) -> Proposal:
         covered = region(flow, places)
         text = "torch.compile(model), or of the function that runs a step"
-        change = Change("compile" if frame else "advice", frame, text=text)
-        return Proposal(covered, functools.partial(_function, covered), change, what=str(frame or "the step"))
+        values = {"options": dict(self.options)} if self.options else {}
+        change = Change("compile" if frame else "advice", frame, values, text=text)
+        make = functools.partial(_function, covered, (), self.options)
+        return Proposal(covered, make, change, what=str(frame or "the step"))
 
 
-def _function(covered: Region, inside: Sequence[Within] = ()) -> Function:
+def _function(covered: Region, inside: Sequence[Within], options: Mapping[str, Any]) -> Function:
     import torch
 
-    return torch.compile(graph(covered, inside=inside), dynamic=False)  # type: ignore[no-any-return]
+    made = graph(covered, inside=inside)
+    return torch.compile(made, dynamic=False, options=dict(options) or None)  # type: ignore[no-any-return]
+
+
+class Autotuned(Compiled):
+    """The same, with products and convolutions chosen by measurement among libraries and generated kernels."""
+
+    name = "autotune"
+    about = "a compiled function whose products and convolutions are chosen by measurement (max_autotune)"
+    refines = Compiled.name
+    options: ClassVar[dict[str, Any]] = {"max_autotune": True}
+
+    def lacks(self, flow: Flow) -> str | None:
+        """A GPU: what there is to choose from on a CPU is compiled for minutes."""
+        return NO_GPU if flow.player.device == "cpu" else super().lacks(flow)
+
+
+class Batched(Compiled):
+    """The same, with small kernels that do not need each other in one launch."""
+
+    name = "batched_launches"
+    about = "a compiled function whose small independent kernels run in one launch (combo_kernels)"
+    refines = Compiled.name
+    options: ClassVar[dict[str, Any]] = {"combo_kernels": True}
+
+    def lacks(self, flow: Flow) -> str | None:
+        """A GPU."""
+        return NO_GPU if flow.player.device == "cpu" else super().lacks(flow)
 
 
 class CudaGraph(Rewrite):
@@ -95,15 +127,15 @@ class CudaGraph(Rewrite):
 
     def lacks(self, flow: Flow) -> str | None:
         """A GPU."""
-        return "needs a GPU" if flow.player.device == "cpu" else None
+        return NO_GPU if flow.player.device == "cpu" else None
 
     def find(self, flow: Flow) -> Iterator[Proposal]:
         """One for the step."""
         found = outermost(flow, [one.place for one in flow.nodes if one.op], modules=True)
         text = "torch.cuda.graph around the step, or torch.compile(model, mode='reduce-overhead')"
-        if any("backward" in one.op for one in flow.nodes):
-            raise CannotTryError("the graph of a training step needs all of it as one function")
-        change = Change("advice", text=text) if found is None else Change("cuda_graph", found[0], text=text)
+        training = any("backward" in one.op for one in flow.nodes)
+        values = {"training": True} if training else {}  # a patch makes it of what is compiled only
+        change = Change("advice", text=text) if found is None else Change("cuda_graph", found[0], values, text)
         yield Proposal(None, None, change, what="the step", whole=True)
 
 

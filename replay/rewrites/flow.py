@@ -15,6 +15,8 @@ from kerneldb.replay.wire.steps import UNKNOWN, Step, StepCall, Tensor
 
 FRAMES: Final = "frames of "
 """Key of the frames of a step among the sources of a plan, with its id."""
+CHOSEN: Final = "calls chosen of "
+"""Key of the places of the calls that may be changed, likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,18 @@ class Flow:
         storages = self.writes(node.place)
         places = sorted({one for storage in storages for one in self.readers[storage] if one > node.place})
         return [self.nodes[one] for one in places]
+
+    def from_nothing(self, slot: int) -> set[int]:
+        """The calls that make a tensor of numbers only, whatever the step is given; none where it is made otherwise."""
+        places, above = set[int](), [slot]
+        while above:
+            taken = above.pop()
+            makers = [one for one in self.writers[self.storage(taken)] if one not in places]
+            if self.step.storages[self.storage(taken)].given or not all(self.nodes[one].op for one in makers):
+                return set()
+            places.update(makers)
+            above += [one for place in makers for one in self.nodes[place].taken]
+        return places
 
     def result(self, node: Node) -> int:
         """The slot that a call fills: what it returns, else the first that it changes."""

@@ -24,7 +24,7 @@ CHANGES: list[dict[str, Any]] = []
 HOOK = "__changed_function__"
 SMALL = 1e-2
 VERY_LOW = 1e4
-TENSOR, IMAGE = 3, 4  # dims; attention takes so many tensors of the latter
+MATRIX, TENSOR, IMAGE = 2, 3, 4  # dims; attention takes so many tensors of the last
 GRAPHS, SMALL_BYTES = 4, 1 << 24
 USUAL_EPSILONS = (1e-6, 1e-5, 1e-8, 1e-12)
 
@@ -46,6 +46,8 @@ def apply(script: str | None = None) -> None:
             exec(f"import torch\n{change['text']}", {})  # noqa: S102 (a line of this file)
         elif change["kind"] == "optimizer":
             change_optimizers(change["values"])
+        elif change["kind"] == "embedding_bags":
+            change_embedding_bags()
         elif change["kind"] == "advice":
             where = change["frame"]
             say(f"to do by hand: {change['text']}" + (f" ({where['path']}:{where['line']})" if where else ""))
@@ -272,7 +274,30 @@ def change_optimizers(values: dict[str, Any]) -> None:
             setattr(kind, "__init__", functools.partialmethod(kind.__init__, **values))  # noqa: B010 (for type checkers)
 
 
-PROVING = ("rms_norm", "layer_norm", "attention")
+def change_embedding_bags() -> None:
+    """Let bags that all have as many indices be looked up and summed: what a compiler can fuse.
+
+    It is the module's function, not the operator's: a compiler's cache knows that by its name only.
+    """
+    import torch
+
+    original = torch.nn.EmbeddingBag.forward
+    replaced = functools.partial(looked_up, original)
+    torch.nn.EmbeddingBag.forward = proving(original, lambda *_: iter([replaced]))
+
+
+def looked_up(original: Function, module: Any, input: Any, *rest: Any, **others: Any) -> Any:  # noqa: A002 (its name)
+    """Rows of the weight, summed over each bag, where no more is asked for."""
+    import torch.nn.functional as functions
+
+    asked = module.scale_grad_by_freq or module.sparse or module.include_last_offset or rest or others
+    more = module.max_norm is not None or module.padding_idx is not None
+    if input.dim() != MATRIX or asked or more or module.mode not in ("sum", "mean"):
+        return original(module, input, *rest, **others)
+    return getattr(functions.embedding(input, module.weight), module.mode)(1)
+
+
+PROVING = ("rms_norm", "layer_norm", "attention", "embedding_bags")
 
 
 def proving(original: Function, candidates: Callable[..., Iterator[Function]]) -> Function:

@@ -43,8 +43,8 @@ class MergedProducts(Rewrite):
         """One for each tensor that several weights are multiplied with."""
         groups: dict[tuple[int, int], list[Node]] = defaultdict(list)
         for node in flow.nodes:
-            if node.op in {"mm", "addmm"} and _is_weight(flow, node):
-                slot = _of(node)
+            if node.op in {"mm", "addmm"} and is_weight(flow, node):
+                slot = factor(node)
                 source = flow.source(slot, node.place)
                 groups[slot, -1 if source is None else source.place].append(node)
         for nodes in groups.values():
@@ -63,15 +63,16 @@ class MergedProducts(Rewrite):
             )
 
 
-def _of(node: Node) -> int:
+def factor(node: Node) -> int:
+    """The slot of the first factor of a product."""
     return node.argument("mat1") if node.op == "addmm" else node.argument("self")  # type: ignore[no-any-return]
 
 
-def _is_weight(flow: Flow, node: Node) -> bool:
+def is_weight(flow: Flow, node: Node) -> bool:
     """Whether the second factor is a parameter that the step leaves as it is."""
     slot = node.argument(WEIGHT)
     plain = node.op == "mm" or (node.argument("beta") == 1 and node.argument("alpha") == 1)
-    return plain and isinstance(slot, Slot) and not flow.writers[flow.storage(slot)] and isinstance(_of(node), Slot)
+    return plain and isinstance(slot, Slot) and not flow.writers[flow.storage(slot)] and isinstance(factor(node), Slot)
 
 
 def _function(covered: Region, nodes: Sequence[Node]) -> Function:
@@ -81,7 +82,7 @@ def _function(covered: Region, nodes: Sequence[Node]) -> Function:
     weights = [order[one.argument(WEIGHT)] for one in nodes]
     biases = [order[one.argument("self")] for one in nodes] if nodes[0].op == "addmm" else []
     widths = [covered.flow.tensor(one.argument(WEIGHT)).dims[1] for one in nodes]
-    x, results = order[_of(nodes[0])], [one.call.outputs[0] for one in nodes]
+    x, results = order[factor(nodes[0])], [one.call.outputs[0] for one in nodes]
     kept = Kept(lambda some: torch.cat([one.t() for one in some]).t())
     shifts = Kept(torch.cat)
 

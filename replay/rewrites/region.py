@@ -224,13 +224,16 @@ class _Builder:
             self._converted(node)
             return
         args, kwargs = self._arguments(node)
-        made = self._general(node, args) or self._graph.call_function(node.overload, tuple(args), kwargs)
+        general = self._general(node, args)
+        written = self._written(node) if general is None else set[int]()
+        made = self._graph.call_function(node.overload, tuple(args), kwargs) if general is None else general
+        made.meta["place"] = node.place
         returns = node.overload._schema.returns
         several = len(returns) > 1 or "List" in str([one.type for one in returns])
         mask = node.argument("output_mask")
         numbers = [n for n, on in enumerate(mask) if on] if isinstance(mask, list) else range(len(node.call.outputs))
         for number, slot in zip(numbers, node.call.outputs, strict=False):  # what is not asked for is not returned
-            if slot == UNKNOWN or self._flow.storage(slot) in self._written(node):
+            if slot == UNKNOWN or self._flow.storage(slot) in written:
                 continue
             self._forget(self._flow.storage(slot))
             self._fill(slot, self._graph.call_function(operator.getitem, (made, number)) if several else made)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -34,10 +34,13 @@ CHECKS: Final = 4
 """Different regions of one candidate that are checked; the others compute the same."""
 PARTS: Final = 0.5
 """Parts of what is accepted are only tried while this share of the time is left."""
+TIME_OVER: Final = "the time was over: give more with --seconds"
+MOST_IS_OVER: Final = "most of the time was over"
 NOT_PAYING: Final = "the step gains nothing"
 FASTER: Final = "its calls are not among those that take most of the time (--until-time)"
+ELSEWHERE: Final = "none of its calls meets the condition (--where)"
 LAUNCHES: Final = "it removes no launches, and the host may be what holds the step back"
-DONE_ALONE: Final = "measured for the accepted ones together"
+DONE_ALONE: Final = "measured for what is accepted"
 
 
 @dataclass(slots=True)
@@ -51,6 +54,8 @@ class Candidate:
     alone: Compared | None = None
     busy: Compared | None = None
     wall: Compared | None = None
+    energy: Times | None = None
+    energy_reason: str | None = DONE_ALONE
     status: Status = "rejected"
     reason: str | None = None
     inside: list[Candidate] = field(default_factory=list)
@@ -108,11 +113,11 @@ def _apart(proposals: Sequence[Proposal]) -> list[Proposal]:
     return kept
 
 
-def slowest(flow: Flow, share: float) -> Iterator[int]:
-    """The calls of the step that take the longest by kind, up to a share of its recorded time (0 to 1)."""
+def slowest(flow: Flow, share: float, among: Collection[int]) -> Iterator[int]:
+    """The calls that take the longest by kind, up to a share of the time that all `among` them take (0 to 1)."""
     kinds: dict[str, list[int]] = {}
-    for node in flow.nodes:
-        kinds.setdefault(node.call.item, []).append(node.place)
+    for place in sorted(among):
+        kinds.setdefault(flow.nodes[place].call.item, []).append(place)
     times = {kind: sum(sum(flow.nodes[one].call.recorded_ns) for one in places) for kind, places in kinds.items()}
     left = share * sum(times.values())
     for kind in sorted(kinds, key=lambda one: -times[one]):
@@ -125,10 +130,17 @@ class Search:
     """The loop over the candidates of one step. `send` gets each result as it comes."""
 
     def __init__(
-        self, flow: Flow, bench: Bench, send: Callable[[Improvement], object], seconds: float, share: float = 1.0
+        self,
+        flow: Flow,
+        bench: Bench,
+        send: Callable[[Improvement], object],
+        seconds: float,
+        share: float = 1.0,
+        among: Collection[int] | None = None,
     ) -> None:
         self._flow = flow
-        self._slowest = set(slowest(flow, share))
+        self._among = set(range(len(flow.nodes)) if among is None else among)
+        self._slowest = set(slowest(flow, share, self._among))
         self._bench = bench
         self._send = send
         self._seconds = seconds
@@ -141,16 +153,14 @@ class Search:
         wanted = [one for one in rewrites if not one.precision or "precision" in allowed]
         found = list(candidates(self._flow, wanted, self._absent))
         self._until = time.monotonic() + self._seconds
-        for one in found:
-            if one.places and not one.places & self._slowest:
-                one.status, one.reason = "not tried", FASTER
-                self.tried.append(one)
-            elif not one.proposals[0].whole:
-                self._try_with_parts(one)
+        for one in [one for one in found if not one.proposals[0].whole]:
+            self._one(one)
         together = self._together()
         for one in [one for one in found if one.proposals[0].whole]:
             self._try(one, together)
             self.tried.append(one)
+        for one in together:
+            one.energy, one.energy_reason = self._energy([one])
         for one in self.tried:
             self._report(one)
         self._all_of(together, "all accepted")
@@ -161,27 +171,59 @@ class Search:
         self._number += 1
         self._send(Improvement(self._flow.step.id, self._number, name, "not tried", reason=reason))
 
+    def _one(self, one: Candidate) -> None:
+        """Try a candidate where it is about calls that are asked for, and what it refines pays."""
+        base = self._refined(one)
+        if one.rewrite.refines is not None and base is None:
+            return
+        if one.places and not one.places & self._slowest:
+            one.status, one.reason = "not tried", FASTER if one.places & self._among else ELSEWHERE
+            self.tried.append(one)
+        elif base is None:
+            self._try_with_parts(one)
+        elif self._late:
+            one.status, one.reason = "not tried", f"it is another way to {_short(base)}, and {MOST_IS_OVER}"
+            self.tried.append(one)
+        else:
+            one = _containing(one, base.inside) if base.inside else one
+            self._try(one)
+            self.tried.append(one)
+
+    @property
+    def _late(self) -> bool:
+        """Whether most of the time is over."""
+        return time.monotonic() > self._until - PARTS * self._seconds
+
+    def _refined(self, one: Candidate) -> Candidate | None:
+        """The best of what a candidate is another way for, where it is of the same calls."""
+        paying = [some for some in self.tried if some.rewrite.name == one.rewrite.refines and some.status == "accepted"]
+        best = max(paying, key=_gain, default=None)
+        return best if best is not None and best.places == one.places else None
+
     def _try_with_parts(self, one: Candidate) -> None:
-        """Try a candidate, then with the parts in it that were accepted and that it would not find itself."""
+        """Try a candidate, then with the parts in it that it would not find itself.
+
+        Those are the accepted ones, then also those that pay nothing by themselves: a compiler may make them pay.
+        """
         better = next((some for some in self.tried if some.status == "accepted" and _is_part(one, some)), None)
-        if better is not None and time.monotonic() > self._until - PARTS * self._seconds:
-            one.status, one.reason = "not tried", f"it is a part of {_short(better)}, and most of the time was over"
+        if better is not None and self._late:
+            one.status, one.reason = "not tried", f"it is a part of {_short(better)}, and {MOST_IS_OVER}"
         else:
             self._try(one)
         self.tried.append(one)
-        within = [some for some in self.tried if some.rewrite.compiler_misses and some.status == "accepted"]
-        within = [some for some in within if some.places < one.places and not some.by_hand]
-        if one.status != "not tried" and within:
-            parts = [pair for some in within for pair in some.chosen]
-            made = [one.rewrite.containing(proposal, _within(proposal, parts)) for proposal in one.proposals]
-            with_parts = Candidate(one.rewrite, [some for some in made if some is not None], inside=within)
-            if with_parts.proposals:
+        parts = [some for some in self.tried if some.rewrite.compiler_misses and some.places < one.places]
+        parts = [some for some in parts if not some.by_hand and some is not one]
+        paying = [some for some in parts if some.status == "accepted"]
+        same = [some for some in parts if some.status == "accepted" or some.reason == NOT_PAYING]
+        for within in [paying, same] if len(same) > len(paying) else [paying]:
+            with_parts = _containing(one, within)
+            if one.status != "not tried" and within and with_parts.proposals:
                 self._try(with_parts)
                 self.tried.append(with_parts)
 
     def _try(self, one: Candidate, together: Sequence[Candidate] = ()) -> None:
         if time.monotonic() > self._until:
-            one.status, one.reason = "not tried", "the time was over: give more with --seconds"
+            one.status, one.reason = "not tried", TIME_OVER
             return
         try:
             if not one.proposals[0].whole:
@@ -295,6 +337,11 @@ class Search:
             current = self._all(kept)
         return kept, lost
 
+    def _energy(self, chosen: Sequence[Candidate]) -> tuple[Times | None, str | None]:
+        """Energy of the step as recorded and with some of the candidates; why there is none."""
+        over = len(chosen) == 1 and time.monotonic() > self._until
+        return (None, TIME_OVER) if over else self._bench.energy(self._all(chosen))
+
     def _report(self, one: Candidate) -> None:
         self._number += 1
         first = one.proposals[0]
@@ -317,7 +364,8 @@ class Search:
                 error_ratio=_finite(one.checked.ratio) if one.checked.compared else None,
                 reason=one.reason,
                 wall_reason=wall_reason,
-                energy_reason=DONE_ALONE,
+                energy=one.energy,
+                energy_reason=one.energy_reason,
                 change=described(one),
             )
         )
@@ -331,7 +379,7 @@ class Search:
         busy, wall = self._bench.compare(self._bench.base, variant)
         if graph is not None and (made := self._bench.graph(variant)) is not None:
             wall = self._bench.walls(self._bench.base, made)
-        energy, why = self._bench.energy(variant)
+        energy, why = (chosen[0].energy, chosen[0].energy_reason) if len(chosen) == 1 else self._energy(chosen)
         listed = [*chosen, *([] if graph is None else [graph])]
         fewer = self._bench.on_cpu or any(one.rewrite.removes_launches for one in listed)
         self._number += 1
@@ -360,6 +408,13 @@ def _finite(number: float) -> float | None:
 def _is_part(one: Candidate, other: Candidate) -> bool:
     """Whether a candidate is about some of the calls of another one of the same rewrite."""
     return one.rewrite is other.rewrite and one.places <= other.places
+
+
+def _containing(one: Candidate, inside: list[Candidate]) -> Candidate:
+    """A candidate with parts of it replaced; without proposals where its rewrite knows no parts."""
+    parts = [pair for some in inside for pair in some.chosen]
+    made = [one.rewrite.containing(proposal, _within(proposal, parts)) for proposal in one.proposals]
+    return Candidate(one.rewrite, [some for some in made if some is not None], inside=inside)
 
 
 def _within(proposal: Proposal, parts: Sequence[tuple[Proposal, Function | None]]) -> list[Within]:

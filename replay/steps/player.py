@@ -32,6 +32,7 @@ from kerneldb.replay.wire.steps import UNKNOWN, Step, StepCall, Tensor
 PLAIN: Final = Fill("normal", 0.0, 1.0)
 WEIGHT: Final = Fill("normal", 0.0, 0.02)
 GAIN: Final = Fill("normal", 1.0, 0.02)
+COPY: Final = "aten::copy_"
 OPTIONS: Final = 12
 INFERRED: Final = "inferred from dims"
 
@@ -399,10 +400,25 @@ class Player:
         dims = self.step.tensors[place].dims
         if fill == PLAIN and self.step.storages[storage].given:
             fill = WEIGHT if len(dims) > 1 else GAIN
-        if name in INTEGERS and fill.kind in {"normal", "uniform"}:
-            fill = Fill("constant", 0)
+        if name in INTEGERS and fill.kind in {"normal", "uniform", "constant"}:
+            fill = self._copied_for(storage) or (fill if fill.kind == "constant" else Fill("constant", 0))
         where = "cpu" if held.device.type == "cpu" else self.device
         refill(flat, TensorSpec((count,), (1,), name, fill), self._generators[where])
+
+    def _copied_for(self, storage: int) -> Fill | None:
+        """How integers are drawn that the step only copies: as what takes a copy needs them, such as indices."""
+        copies = set[int]()
+        for call, how in zip(self.step.calls, self.prepared, strict=True):
+            taken = [[self.step.tensors[one].storage for one in slots if one != UNKNOWN] for slots in call.inputs]
+            if how.resolved is None:
+                continue
+            if how.resolved.overload.name.startswith(COPY) and taken[1:2] == [[storage]]:
+                copies.update(taken[0])
+                continue
+            for value, storages in zip(how.resolved.values, taken, strict=False):
+                if isinstance(value, TensorSpec) and copies.intersection(storages) and value.fill.kind == "integers":
+                    return value.fill
+        return None
 
     def _free(self, storage: int) -> None:
         self._storages.pop(storage, None)

@@ -16,7 +16,7 @@ from kerneldb import codec
 from kerneldb.errors import KerneldbError
 from kerneldb.replay import facts, processes, rewrites
 from kerneldb.replay.options import Options
-from kerneldb.replay.rewrites.flow import FRAMES, Flow, Frame, Frames
+from kerneldb.replay.rewrites.flow import CHOSEN, FRAMES, Flow, Frame, Frames
 from kerneldb.replay.rewrites.search import Search, energies
 from kerneldb.replay.rewrites.trial import Bench
 from kerneldb.replay.wire import plan
@@ -27,6 +27,9 @@ from kerneldb.replay.worker.steps import StepRun
 
 COMPILE: Final = "compile"
 GRAPH: Final = "cuda_graph"
+ADVICE: Final = "advice"
+CUDAGRAPHS: Final = "triton.cudagraphs"
+"""The option of inductor that `reduce-overhead` is."""
 TRIAL_SECONDS: Final = {True: 1.0, False: 0.6}
 """Of one comparison, on a CPU and on a GPU."""
 
@@ -91,7 +94,8 @@ def _improve(step: Step, planned: Plan, asked: Asked, send: Callable[[Improvemen
     trial_s = min(TRIAL_SECONDS[options.on_cpu], asked.seconds / 40)
     flow = Flow(player, frames_of(planned.sources.get(FRAMES + step.id)))
     bench = Bench(player, options.on_cpu, trial_s, meter)
-    Search(flow, bench, send, asked.seconds, asked.share).run(rewrites.known(), frozenset(asked.allow))
+    among = planned.sources.get(CHOSEN + step.id)
+    Search(flow, bench, send, asked.seconds, asked.share, among).run(rewrites.known(), frozenset(asked.allow))
 
 
 def frames_of(given: Any) -> Frames:
@@ -115,7 +119,11 @@ def changes(found: Iterable[Improvement]) -> list[dict[str, Any]]:
     by_kind = {kind: [one["frame"] for one in listed if one["kind"] == kind] for kind in (COMPILE, GRAPH)}
     for one in listed:
         if one["kind"] == COMPILE and one["frame"] in by_kind[GRAPH]:
-            one |= {"values": {"mode": "reduce-overhead"}, "rewrite": f"{COMPILE}, {GRAPH}"}
+            options = one["values"].get("options")
+            graphed = {"options": {**options, CUDAGRAPHS: True}} if options else {"mode": "reduce-overhead"}
+            one |= {"values": graphed, "rewrite": f"{one['rewrite']}, {GRAPH}"}
+        elif one["kind"] == GRAPH and one["values"].get("training"):
+            one["kind"] = ADVICE
     return [one for one in listed if one["kind"] != GRAPH or one["frame"] not in by_kind[COMPILE]]
 
 

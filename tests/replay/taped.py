@@ -17,7 +17,10 @@ from kerneldb.replay.rewrites.base import Proposal  # noqa: E402 (torch is neede
 from kerneldb.replay.rewrites.flow import Flow  # noqa: E402
 from kerneldb.replay.worker.steps import StepRun  # noqa: E402
 
-DTYPES = {torch.float32: "float", torch.bfloat16: "c10::BFloat16", torch.bool: "bool", torch.float64: "double"}
+DTYPES = {
+    torch.float32: "float", torch.bfloat16: "c10::BFloat16", torch.bool: "bool", torch.float64: "double",
+    torch.int64: "long int",
+}  # fmt: skip
 
 
 class Taped(torch.utils._python_dispatch.TorchDispatchMode):
@@ -57,9 +60,9 @@ class Taped(torch.utils._python_dispatch.TorchDispatchMode):
         spec = CallSpec(OpCall(op, *recorded(values)))
         name = json.dumps([op, *recorded(values)])
         self.items[name] = Item(name, "aten", spec)
-        outputs = (self.slot(result),)
+        outputs = tuple(self.slot(one) for one in (result if isinstance(result, tuple) else [result]))
         if outputs not in inputs:
-            self.made.add(next(tensor.storage for tensor, place in self.tensors.items() if place == outputs[0]))
+            self.made.update(tensor.storage for tensor, place in self.tensors.items() if place in outputs)
         self.calls.append(StepCall(name, tuple(inputs), outputs, recorded_ns=(1000,)))
         return result
 
@@ -110,5 +113,6 @@ def inputs_of(flow: Flow, proposal: Proposal) -> list[Any]:
     for slot in proposal.region.inputs:
         known, dtype = flow.tensor(slot), flow.player.dtype(slot)
         drawn = torch.empty_strided(known.dims, known.strides, dtype=dtype)
-        tensors.append(drawn.copy_(torch.randn(known.dims, generator=made)))
+        values = torch.randn(known.dims, generator=made)
+        tensors.append(drawn.copy_(values if dtype.is_floating_point else values.abs()))
     return tensors

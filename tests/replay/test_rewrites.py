@@ -16,17 +16,21 @@ from kerneldb.replay import rewrites  # noqa: E402 (torch is needed)
 from kerneldb.replay.errors import ReplayError  # noqa: E402
 from kerneldb.replay.rewrites import patching, trial, views  # noqa: E402
 from kerneldb.replay.rewrites.attention import Attention  # noqa: E402
+from kerneldb.replay.rewrites.backends import AttentionBackend  # noqa: E402
+from kerneldb.replay.rewrites.bags import EmbeddingBags  # noqa: E402
 from kerneldb.replay.rewrites.base import Change, Proposal, Rewrite  # noqa: E402
 from kerneldb.replay.rewrites.check import check  # noqa: E402
-from kerneldb.replay.rewrites.compiled import Compiled  # noqa: E402
+from kerneldb.replay.rewrites.compiled import Autotuned, Batched, Compiled  # noqa: E402
 from kerneldb.replay.rewrites.copies import RoundTrips  # noqa: E402
+from kerneldb.replay.rewrites.float8 import Float8  # noqa: E402
 from kerneldb.replay.rewrites.flow import Flow, Frame, Frames  # noqa: E402
+from kerneldb.replay.rewrites.grouped import GroupedProducts  # noqa: E402
 from kerneldb.replay.rewrites.layout import ChannelsLast  # noqa: E402
 from kerneldb.replay.rewrites.many import Foreach, FusedAdam  # noqa: E402
 from kerneldb.replay.rewrites.norms import LayerNorm, RmsNorm  # noqa: E402
 from kerneldb.replay.rewrites.products import MergedProducts  # noqa: E402
 from kerneldb.replay.rewrites.region import CannotTryError, graph, region  # noqa: E402
-from kerneldb.replay.rewrites.search import FASTER, Search, slowest  # noqa: E402
+from kerneldb.replay.rewrites.search import ELSEWHERE, FASTER, Search, slowest  # noqa: E402
 from kerneldb.replay.rewrites.settings import ReducedPrecision  # noqa: E402
 from kerneldb.replay.rewrites.trial import Bench  # noqa: E402
 from tests.replay.taped import flow_of, inputs_of  # noqa: E402
@@ -88,6 +92,27 @@ def convolved(image: Any, weight: Any, other: Any) -> Any:
     return conv(torch.ops.aten.clamp_min(conv(image, weight), 0), other)
 
 
+def bags(weight: Any, indices: Any) -> Any:
+    offsets = torch.ops.aten.arange.start_out(0, 12, 3, out=torch.empty(4, dtype=torch.int64))
+    made = torch.ops.aten._embedding_bag(weight, indices, offsets)[0]
+    return torch.ops.aten.mul.Scalar(made, 2.0)
+
+
+def fused_attention(query: Any, key: Any, value: Any) -> Any:
+    made = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(query, key, value, 0.0, True)[0]
+    return torch.ops.aten.mul.Scalar(made, 2.0)
+
+
+def experts(value: Any, *weights: Any) -> Any:
+    """Each product with a part of the rows, whose results are added up in place, one after the other."""
+    result = torch.ops.aten.mul.Scalar(value, 0.0)
+    for number, weight in enumerate(weights):
+        chosen = torch.ops.aten.add.Scalar(value, 0.5 * number)
+        made = torch.ops.aten.clamp_min(torch.mm(chosen, weight.t()), 0.0)
+        torch.ops.aten.add_.Tensor(result, made)
+    return torch.ops.aten.mul.Scalar(result, 2.0)
+
+
 CASES = {
     "rms_norm": (RmsNorm(), rms_norm, (x(4, 16), x(16))),
     "layer_norm": (LayerNorm(), layer_norm, (x(4, 16), x(16), x(16))),
@@ -98,10 +123,15 @@ CASES = {
     "fused_optimizer": (FusedAdam(), adam, tuple(x(3, 4) for _ in range(16))),
     "channels_last": (ChannelsLast(), convolved, (x(2, 4, 6, 6), x(4, 4, 3, 3), x(4, 4, 3, 3))),
     "compile": (Compiled(), layer_norm, (x(4, 16), x(16), x(16))),
+    "autotune": (Autotuned(), layer_norm, (x(4, 16), x(16), x(16))),
+    "batched_launches": (Batched(), layer_norm, (x(4, 16), x(16), x(16))),
+    "grouped_products": (GroupedProducts(), experts, (x(6, 8), *(x(8, 8) for _ in range(4)))),
+    "embedding_bags": (EmbeddingBags(), bags, (x(9, 8), torch.randint(0, 9, (12,)))),
+    "attention_backend": (AttentionBackend(), fused_attention, tuple(x(2, 2, 8, 4) for _ in range(3))),
 }
 
 
-LIMITS = {"layer_norm": 8.0}
+LIMITS = {"layer_norm": 8.0, "attention_backend": 4.0}
 """That of torch on a CPU subtracts products: of uniform values it is less exact than one written by hand."""
 
 
@@ -110,6 +140,7 @@ def test_a_rewrite_computes_the_same_and_a_broken_one_is_caught(name: str, monke
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)  # what a compiler is given is what counts
     rewrite, program, given = CASES[name]
     flow = flow_of(program, *given)
+    flow.frames = Frames((Frame("model.py", 3, "forward"),), tuple((0,) for _ in flow.nodes))
     proposals = list(rewrite.find(flow))
     assert proposals, name
     proposal = proposals[0]
@@ -130,7 +161,7 @@ def test_a_rewrite_computes_the_same_and_a_broken_one_is_caught(name: str, monke
 def test_every_rewrite_of_a_cpu_has_a_case_and_the_others_say_that_they_need_a_gpu() -> None:
     flow = flow_of(torch.mm, x(2, 2), x(2, 2))
     for one in rewrites.known():
-        reduced = one.name in {"tf32", "bfloat16"}
+        reduced = one.name in {"tf32", "bfloat16", "float8"}
         assert one.name in CASES or reduced or one.lacks(flow) == "needs a GPU", one.name
 
 
@@ -253,13 +284,15 @@ def test_what_pays_in_the_step_is_accepted_and_what_is_wrong_rejected_with_the_n
 
 def test_calls_that_take_little_of_the_time_are_left_alone_and_said_so() -> None:
     flow, sent = flow_of(lambda one, by: torch.add(torch.mm(one, by), by), x(4, 4), x(4, 4)), list[Any]()
-    assert set(slowest(flow, 1.0)) == {0, 1}
+    assert set(slowest(flow, 1.0, range(2))) == {0, 1}
     for node, time in zip(flow.nodes, (10, 90), strict=True):
         node.call = dataclasses.replace(node.call, recorded_ns=(time,))
-    assert set(slowest(flow, 0.9)) == {1}
+    assert set(slowest(flow, 0.9, range(2))) == {1}
+    assert set(slowest(flow, 0.9, [0])) == {0}
     bench = Bench(flow.player, on_cpu=True, seconds=0.02, meter=lambda *_: (None, "no meter"))
     Search(flow, bench, sent.append, 60.0, share=0.9).run([ReducedPrecision()], frozenset({"precision"}))
-    assert [(one.status, one.reason) for one in sent] == [("not tried", FASTER)]
+    Search(flow, bench, sent.append, 60.0, among=[1]).run([ReducedPrecision()], frozenset({"precision"}))
+    assert [(one.status, one.reason) for one in sent] == [("not tried", FASTER), ("not tried", ELSEWHERE)]
 
 
 def test_a_patch_needs_no_kerneldb_and_changes_functions_by_name(
@@ -285,6 +318,86 @@ def test_a_patch_needs_no_kerneldb_and_changes_functions_by_name(
     said = capfd.readouterr().err
     assert "program.py:2 norm: rms_norm" in said
     assert "program.py:9 has no norm any more" in said
+
+
+def test_a_patch_lets_bags_be_sums_of_embeddings_and_leaves_alone_what_asks_for_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    functions, patch = torch.nn.functional, tmp_path / "patch.py"
+    monkeypatch.setattr(torch.nn.EmbeddingBag, "forward", torch.nn.EmbeddingBag.forward)  # put back afterwards
+    patch.write_text(patching.text([{"kind": "embedding_bags"}], "test"), encoding="utf-8")
+    patching.load(patch).apply()
+    table, ids = torch.nn.EmbeddingBag(9, 8, mode="sum"), torch.randint(0, 9, (4, 3))
+    seen: list[Any] = []
+    monkeypatch.setattr(
+        functions, "embedding", lambda *given: seen.append(given) or torch.embedding(given[1], given[0])
+    )
+    assert torch.allclose(table(ids), functions.embedding_bag(ids, table.weight, mode="sum"))
+    assert seen
+    del seen[:]
+    starts = torch.tensor([0, 5])
+    assert torch.equal(
+        table(ids.flatten(), starts), functions.embedding_bag(ids.flatten(), table.weight, starts, mode="sum")
+    )
+    for more in ({"padding_idx": 0}, {"mode": "max"}):
+        other = torch.nn.EmbeddingBag(9, 8, **{"mode": "sum", **more})
+        assert torch.equal(other(ids), functions.embedding_bag(ids, other.weight, **{"mode": "sum", **more}))
+    assert not seen
+
+
+class Doubled(Halved):
+    """Another way to do what `halved` does."""
+
+    name = "doubled"
+    refines = "halved"
+
+
+def test_products_that_need_each_other_or_what_is_changed_meanwhile_stay_apart() -> None:
+    def chained(value: Any, *weights: Any) -> Any:
+        for weight in weights:
+            value = torch.mm(value, weight.t())
+        return value
+
+    def changing(value: Any, *weights: Any) -> Any:
+        value = torch.ops.aten.mul.Scalar(value, 2.0)
+        made = []
+        for weight in weights:
+            made.append(torch.mm(torch.ops.aten.neg(value), weight.t()))
+            torch.ops.aten.add_.Scalar(value, 1.0)
+        return torch.ops.aten.add.Tensor(torch.add(*made[:2]), torch.add(*made[2:]))
+
+    for program in (chained, changing):
+        flow = flow_of(program, x(6, 8), *(x(8, 8) for _ in range(4)))
+        flow.frames = Frames((Frame("model.py", 3, "forward"),), tuple((0,) for _ in flow.nodes))
+        assert not list(GroupedProducts().find(flow))
+
+
+def test_another_way_is_tried_only_where_the_first_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    flow, tried = (
+        flow_of(lambda one, by: torch.add(torch.mm(one, by), torch.mm(one, by)), x(4, 4), x(4, 4)),
+        list[str](),
+    )
+    bench = Bench(flow.player, on_cpu=True, seconds=0.02, meter=lambda *_: (None, "no meter"))
+    for status, wanted in (("accepted", ["halved", "doubled"]), ("rejected", ["halved"])):
+        search = Search(flow, bench, lambda _: None, 60.0)
+        monkeypatch.setattr(search, "_try", lambda one, status=status: setattr(one, "status", status))
+        monkeypatch.setattr(search, "_together", list)
+        search.run([Halved(), Doubled()], frozenset())
+        tried = [one.rewrite.name for one in search.tried]
+        assert tried == wanted
+
+
+def test_float8_says_its_error_in_numbers() -> None:
+    flow = flow_of(torch.mm, x(16, 32, dtype=torch.bfloat16), x(48, 32, dtype=torch.bfloat16).t())
+    (proposal,) = Float8().find(flow)
+    assert proposal.region is not None
+    assert proposal.make is not None
+    function, given = proposal.make(), inputs_of(flow, proposal)
+    found = check(proposal.region, function, given, float("inf"))
+    assert found.refused is None
+    assert 2 * found.original < found.rewritten < 0.1
+    broken = check(proposal.region, lambda *some: [-one for one in function(*some)], given)
+    assert broken.rewritten > 1
 
 
 def test_only_rewrites_are_registered_and_each_name_once() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install torch==2.13.0)")
+from kerneldb.replay.errors import ReplayError  # noqa: E402
 from kerneldb.replay.recording.measuring import Interval  # noqa: E402
 from kerneldb.replay.recording.settings import Settings, resolved  # noqa: E402
 from kerneldb.replay.rewrites import patching, trial  # noqa: E402
@@ -17,8 +18,20 @@ from kerneldb.replay.rewrites.flow import Frame, Frames  # noqa: E402
 from kerneldb.replay.rewrites.norms import RmsNorm  # noqa: E402
 from kerneldb.replay.rewrites.search import Search  # noqa: E402
 from kerneldb.replay.wire.improvements import Improvement, Times  # noqa: E402
-from kerneldb.replay.worker import improving, verifying  # noqa: E402
-from kerneldb.replay.worker.verifying import SLOWER, Job, Verified, compared, promise, prove  # noqa: E402
+from kerneldb.replay.worker import improving, proving, verifying  # noqa: E402
+from kerneldb.replay.worker.proving import (  # noqa: E402
+    KEPT,
+    NO_GAIN,
+    SLOWER,
+    UNDECIDED,
+    Verified,
+    compared,
+    judged,
+    median,
+    promise,
+    prove,
+)  # fmt: skip
+from kerneldb.replay.worker.verifying import Job, Timed  # noqa: E402
 from tests.replay.taped import flow_of  # noqa: E402
 
 FRAME = {"path": "model.py", "line": 3, "function": "forward", "module": "Model"}
@@ -33,8 +46,8 @@ def improvement(rewrite: str, kind: str, status: str = "accepted", gain: float =
 def measuring(gains: dict[str, float]) -> object:
     """A program in which rewrites gain so much; several gain what they gain together."""
 
-    def measure(some: Sequence[Improvement]) -> list[Verified]:
-        gain = sum(gains[one.rewrite] for one in some)
+    def measure(some: Sequence[Improvement], beside: Sequence[Improvement]) -> list[Verified]:
+        gain = sum(gains[one.rewrite] for one in some) - sum(gains[one.rewrite] for one in beside)
         after = 10 * (1 - gain)
         return [Verified(name, 10, after, Interval(gain, gain - 0.01, gain + 0.01)) for name in ("busy", "wall")]
 
@@ -59,8 +72,90 @@ def test_a_graph_must_gain_beside_the_other_changes() -> None:
         improvement("", "", "together"),
     ]
     for gain, status in ((0.1, "accepted"), (-0.05, "rejected")):
-        kept, _ = prove(found, measuring({"compile": 0.2, "cuda_graph": gain}))  # type: ignore[arg-type]
+        kept, rows = prove(found, measuring({"compile": 0.2, "cuda_graph": gain}))  # type: ignore[arg-type]
         assert [one.status for one in kept[:2]] == ["accepted", status]
+        assert [round(row["measured_pct"]) for row in rows[::2]] == [20, round(100 * gain), 30][: 2 + (gain > 0)]
+
+
+def test_what_only_loses_in_company_is_taken_back_the_least_first() -> None:
+    found = [improvement(name, "setting") for name in ("one", "two", "three")]
+
+    def measure(some: Sequence[Improvement], _: Sequence[Improvement]) -> list[Verified]:
+        gain = {1: {"one": 0.3, "two": 0.1, "three": 0.2}[some[0].rewrite], 2: 0.4, 3: -0.1}[len(some)]
+        return [Verified(name, 10, 10, Interval(gain, gain, gain)) for name in ("busy", "wall")]
+
+    kept, _ = prove(found, measure)
+    assert [(one.status, one.reason) for one in kept] == [("accepted", None), ("rejected", SLOWER), ("accepted", None)]
+
+
+@pytest.mark.parametrize(
+    ("busy", "wall", "outcome"),
+    [
+        ((0.08, 0.10), (0.03, 0.05), KEPT), ((-0.002, 0.002), (0.2, 0.3), KEPT),
+        ((0.06, 0.12), (-0.4, 0.3), UNDECIDED), ((-0.12, -0.06), (0.03, 0.05), SLOWER),
+        ((0.03, 0.05), (-0.12, -0.06), SLOWER), ((-0.005, 0.01), (-0.005, 0.01), NO_GAIN),
+    ],
+)  # fmt: skip
+def test_a_gain_in_one_time_is_kept_only_where_a_loss_in_the_other_is_ruled_out(
+    busy: tuple[float, float], wall: tuple[float, float], outcome: str
+) -> None:
+    sides = [Verified("busy", 1, 1, Interval(sum(one) / 2, *one)) for one in (busy, wall)]
+    assert judged(sides) == outcome
+
+
+def test_the_interval_of_a_median_is_that_of_order_statistics_and_as_wide_as_processes_disagree() -> None:
+    values = [float(one) for one in range(12)]
+    assert (median(values).low, median(values).high) == (2, 9)  # of 12 the third and the tenth: 96.1 %
+    assert (median(values[:5]).low, median(values[:5]).high) == (0, 4)
+    steady, other = (Timed([one] * 12, [one] * 12) for one in (100.0, 90.0))
+    assert compared([(steady, other)] * 2)[0].gain == Interval(pytest.approx(0.1), *[pytest.approx(0.1)] * 2)
+    disturbed = Timed([100.0] * 11 + [900.0], [100.0] * 12)
+    assert compared([(steady, disturbed)])[1].gain.low == 0  # one run that something else held up
+    apart = compared([(steady, other), (other, steady)])[0].gain
+    assert (apart.low, apart.high) == (pytest.approx(-1 / 9), pytest.approx(0.1))
+
+
+SLEEPS = """
+import time
+from torch.profiler import record_function
+
+def rest(seconds):
+    time.sleep(seconds)
+
+def spin(seconds):
+    until = time.perf_counter() + seconds / 10
+    while time.perf_counter() < until:
+        pass
+
+if __name__ == "__main__":
+    import sleeps
+    for number in range(10):
+        with record_function(f"step {number}"):
+            sleeps.rest(0.05)
+    raise SystemExit(0)
+"""
+
+
+def test_a_change_that_is_faster_by_the_clock_but_has_more_done_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes of a program in turns, one of which computes where the other rests, for a tenth of the time."""
+    (tmp_path / "sleeps.py").write_text(SLEEPS, encoding="utf-8")
+    settings = resolved(Settings("", device="cpu", script=(str(tmp_path / "sleeps.py"),), trace_only=True))
+    one = improvement("spinning", "setting")
+    change = {"kind": "setting", "frame": None, "values": {}, "text": "import sleeps; sleeps.rest = sleeps.spin"}
+    monkeypatch.setattr(proving, "REPEATS", 1)
+    (kept,), rows = proving.in_program([dataclasses.replace(one, change={"changes": [change]})], settings, "step 1")
+    assert (kept.status, kept.reason) == ("rejected", SLOWER)
+    busy, wall = rows
+    assert busy["measured_high_pct"] < 0 < wall["measured_pct"]
+    assert busy["outcome"] == SLOWER
+
+
+def test_a_program_that_does_not_run_says_why(tmp_path: Path) -> None:
+    settings = resolved(Settings("", device="cpu", script=("none.py",), trace_only=True))
+    with pytest.raises(ReplayError, match="not a patch of kerneldb improve"):
+        proving.in_turns([Job(settings, "step 1", str(tmp_path / "none.py"))])
 
 
 def test_advice_is_not_measured() -> None:
@@ -120,9 +215,9 @@ def test_a_rewrite_is_tried_in_a_step_written_as_a_patch_and_verified_on_the_pro
     settings = resolved(Settings("", device="cpu", script=(str(script),), trace_only=True))
     before = verifying.run(Job(settings, "step 1"))
 
-    def measure(some: Sequence[Improvement]) -> list[Verified]:
+    def measure(some: Sequence[Improvement], _: Sequence[Improvement]) -> list[Verified]:
         patch.write_text(patching.text(improving.changes(some), "test"), encoding="utf-8")
-        return compared([before], [verifying.run(Job(settings, "step 1", str(patch)))])
+        return compared([(before, verifying.run(Job(settings, "step 1", str(patch))))])
 
     _, rows = prove(found, measure)
     assert [row["quantity"] for row in rows] == ["busy_ns", "wall_ns"]
