@@ -29,6 +29,7 @@ GAPS: Final = 1000
 FEW: Final = 20
 STEPS: Final = (4_000, 100_000, 1_000_000)
 """Gaps are looked for that are longer than such a part of the trace, until there are a `FEW`."""
+MOST_WHOLE: Final = 2**63 - 1
 KEPT: Final = 64
 _extents: dict[str, Extent] = {}
 """Of traces by id, which is made of their contents."""
@@ -44,9 +45,10 @@ class Question:
     words: Mapping[str, str]
 
     def number(self, name: str, otherwise: int | None = None) -> int:
-        """A whole number. Raises UsageError where it is none."""
+        """A whole number, within 64 bits. Raises UsageError where it is none."""
         try:
-            return round(float(self.words.get(name, "" if otherwise is None else otherwise)))
+            found = round(float(self.words.get(name, "" if otherwise is None else otherwise)))
+            return max(-MOST_WHOLE, min(found, MOST_WHOLE))
         except (ValueError, OverflowError):
             raise UsageError(f"{name} is no number") from None
 
@@ -82,7 +84,7 @@ def question(database: Database, words: Mapping[str, str]) -> Iterator[Question]
             found = events.extent(one)
             _extents[trace["trace_id"]] = found
             if len(_extents) > KEPT:
-                del _extents[next(iter(_extents))]
+                _extents.pop(next(iter(_extents)), None)  # another thread may have taken it
         yield Question(one, found, one.of(timeline.axis, [name]), words)
 
 

@@ -15,7 +15,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.errors import KerneldbError
+from kerneldb.errors import KerneldbError, UsageError
 from kerneldb.output import records
 from kerneldb.output.text import harmless
 from kerneldb.output.values import python_values
@@ -113,16 +113,22 @@ def _guarded(page: Callable[[Database, Any], Response], database: Database, toke
             response.set_cookie(COOKIE, token, httponly=True, samesite="strict")
             return response
         try:
-            asked = json.loads(await request.body()) if request.method == "POST" else request.query_params
+            asked = _read(await request.body()) if request.method == "POST" else request.query_params
             response = await run_in_threadpool(page, database, asked)
-        except json.JSONDecodeError as error:
-            response = PlainTextResponse(f"not JSON: {error}", 400)
         except KerneldbError as error:
             response = PlainTextResponse(harmless(str(error)), 400)
         response.headers.update(HEADERS)
         return response
 
     return answer
+
+
+def _read(body: bytes) -> Any:
+    """What the body of a request says. Raises UsageError where it is no JSON, or too deep."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"not JSON: {error}") from error
 
 
 def _index(database: Database, _: Any) -> Response:

@@ -53,7 +53,7 @@ class Answer:
 
     def __init__(self, port: int, path: str, body: Any = None, **headers: str) -> None:
         link = http.client.HTTPConnection(serve.HOST, port, timeout=120)
-        text = None if body is None else json.dumps(body)
+        text = body if body is None or isinstance(body, bytes) else json.dumps(body)
         link.request(
             "GET" if body is None else "POST",
             path,
@@ -166,6 +166,17 @@ def test_a_trace_without_times_has_an_empty_timeline(tmp_path: Path) -> None:
         assert live.window(question)
         told = [answer(question) for answer in serve.LIVE.values()]
     assert told == [{"least": 1, "gaps": []}, [], None, [], None]
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe{", b"[" * 100_000])
+def test_what_is_no_json_is_refused(port: int, body: bytes) -> None:
+    found = known(port, "/api/query", body)
+    assert (found.status, found.text.startswith("not JSON: ")) == (400, True)
+
+
+def test_numbers_beyond_64_bits_name_nothing(port: int) -> None:
+    found = known(port, "/api/timeline/launched?name=first&kind=operators&id=1e300")
+    assert (found.status, found.text) == (200, "null")
 
 
 TYPED = """<script>window.ready.then(async () => {
