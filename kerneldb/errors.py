@@ -51,7 +51,8 @@ def no_such(what: str, name: str, known: Collection[str]) -> UsageError:
         if what == "trace" and Path(name).is_file():
             return UsageError(f"{name} is a file, not a trace of the database: kerneldb {shlex.quote(name)} reads it")
     near = difflib.get_close_matches(name, known, NEAR, 0.4)
-    return UsageError(f"there is no {what} {name!r}" + (f"; near: {', '.join(near)}" if near else ""))
+    other = "; kerneldb traces lists them" if what == "trace" and known else ""
+    return UsageError(f"there is no {what} {name!r}" + (f"; near: {', '.join(near)}" if near else other))
 
 
 class SelectionError(UsageError):

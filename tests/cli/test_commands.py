@@ -340,7 +340,8 @@ class TestTraces:
         "arguments", [["nope"], ["nope", "--set", "a=b"], ["nope", "--remove", "--yes"], ["--rename", "nope", "x"]]
     )
     def test_unknown_names_exit_2(self, database: Path, arguments: list[str]) -> None:
-        assert "there is no trace 'nope'" in call(database, "traces", *arguments, exit_code=2).stderr
+        said = call(database, "traces", *arguments, exit_code=2).stderr
+        assert "there is no trace 'nope'; kerneldb traces lists them" in said
 
     def test_a_file_in_place_of_a_name_is_to_be_read(self, shared_database: Path, small_trace: Path) -> None:
         for command in (("why", str(small_trace)), ("top", "--trace", str(small_trace))):
