@@ -3,7 +3,7 @@
 --
 -- 1. Of the launches: Mann-Whitney. Without launches (reports that hold sums only) Welch's test takes its place. 2. Of the two recordings: launches
 -- of one recording share their clock, addresses and neighbours, so that means differ from one recording to the next by more than the scatter
--- of launches suggests; `spread` has by how much. Holm's correction is for all rows compared, tested or not. erfc: Chebyshev fit, relative error under 1.2e-7
+-- of launches suggests; `spread` has by how much, and where it is not known, the first decides. Holm's correction is for all rows compared, tested or not. erfc: Chebyshev fit, relative error under 1.2e-7
 -- (Press et al., Numerical Recipes, 6.2).
 CREATE OR REPLACE MACRO _diff_tests(pairs, ranks, threshold) AS TABLE
 WITH scored AS (
@@ -23,9 +23,10 @@ WITH scored AS (
             END
         ) AS z_of_launches,
         abs(p.own_change) / nullif(p.spread, 0) AS z_of_recordings,
-        -- Not `least`: it passes over what is not known. Where no other kernel moved, this one did.
+        -- Not `least`: it passes over what is not known. Where no other kernel moved, this one did; where too few compare to tell how far
+        -- recordings move, the launches decide.
         CASE
-            WHEN z_of_launches < z_of_recordings OR p.spread = 0 THEN z_of_launches
+            WHEN z_of_launches < z_of_recordings OR coalesce(p.spread, 0) = 0 THEN z_of_launches
             WHEN z_of_recordings <= z_of_launches THEN z_of_recordings
         END AS z
     FROM query_table(pairs) AS p

@@ -5,7 +5,8 @@
 -- a side that names no such trace is compared by what it has.
 --
 -- A row changed where its own shift, beyond the one that all kernels have in common (clocks, temperature), is over `threshold` and stays under 5 % in
--- two tests: of its launches, and of the two recordings, whose means differ by more than the spread of their launches explains (spread_pct).
+-- two tests: of its launches, and of the two recordings, whose means differ by more than the spread of their launches explains (spread_pct). With fewer
+-- than five kernels that spread is not known, and the launches alone decide.
 --
 -- Arguments:
 --   before_trace: name, run, label, or a pattern of one (`*` any text): all traces that it finds are one side.

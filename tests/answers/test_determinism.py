@@ -131,6 +131,7 @@ OTHER: dict[str, dict[str, Any]] = {
         f"tui_timeline_{part}": {"traces": ["id before", "id after"]}
         for part in ("counters", "gaps", "host", "labels", "longest", "near", "paired", "range")
     },
+    "tui_timeline_caller": {"trace_id": "id before", "api_index": 5},
     "tui_timeline_linked": {"kind": "API calls", "id": 5},
     "tui_timeline_search": {"traces": ["id before", "id after"], "text": "kernel"},
     "tui_timeline_previous": {"bound_ns": -1, "start_ns": 9000, "launch_index": 18},
