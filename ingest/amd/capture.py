@@ -8,7 +8,7 @@ from typing import Final
 
 WRAPPINGS: Final = (".gz", ".csv", ".json", ".db", ".rpd")
 KINDS: Final = re.compile(
-    r"[_.]?(results?|(agent_info|kernel_trace|kernel_stats|(copy_|hip_|hsa_)?stats|counter_collection|memory_copy_(trace|stats)|"
+    r"[_.]?(results?(\.(\w+_)?stats)?|(agent_info|kernel_trace|kernel_stats|(copy_|hip_|hsa_)?stats|counter_collection|memory_copy_(trace|stats)|"
     r"memory_allocation_(trace|stats)|scratch_memory_(trace|stats)|domain_stats|"
     r"(hip|hip_api|hip_runtime_api|hip_compiler_api|hsa|hsa_api|marker|marker_api|rccl|rccl_api|rocdecode_api|"
     r"rocjpeg_api|ompt|kfd)_(trace|stats|domain_stats)|pc_sampling_\w+|regions|kernels|markers|counters))$"

@@ -164,6 +164,15 @@ def _looked_up(asked: pl.DataFrame, segments: pl.DataFrame, by: list[str]) -> pl
     return found.sort("row")["number"]
 
 
+def known_moments() -> tuple[pl.Expr, pl.Expr]:
+    """`start_ns` and `end_ns` without zeros: clocks that count from the start of the machine never show them.
+
+    A profiler writes them where it has no time, such as for a dispatch that did not end.
+    """
+    start, end = (pl.when(pl.col(name) != 0).then(name).alias(name) for name in ("start_ns", "end_ns"))
+    return start, end
+
+
 def is_range(domain: str | None, function: str | None) -> bool:
     """Whether a call of the marker API is a range or a mark, rather than something else that roctx does."""
     return CORE_MARKER.fullmatch(domain or "") is not None and NO_RANGE.match(function or "") is None
@@ -194,6 +203,7 @@ class Host:
     def add(self, part: str, calls: pl.DataFrame) -> None:
         """Write a slice of calls, in any order."""
         calls = nullable(calls, CALLS).with_row_index("api_index", self.calls).cast({"api_index": pl.Int64})
+        calls = calls.with_columns(known_moments())
         calls = calls.with_columns(self.ranges.around(calls, "start_ns"), duration_ns=times.between())
         self.calls += calls.height
         self._output.saw(calls)

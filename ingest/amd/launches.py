@@ -16,7 +16,7 @@ import polars as pl
 
 from kerneldb import times
 from kerneldb.gpus.hip import WORK_ITEMS
-from kerneldb.ingest.amd.host import Host
+from kerneldb.ingest.amd.host import Host, known_moments
 from kerneldb.ingest.columns import Schema, schema
 from kerneldb.ingest.launches import INT32_MAX, WAVE64, Signer, name_id, with_occupancy
 from kerneldb.ingest.output import Output, nullable
@@ -61,6 +61,9 @@ WRITTEN: Final = (
 )
 DIRECTION: Final = re.compile(r"(HOST|DEVICE)_TO_(HOST|DEVICE)|Copy(Host|Device)To(Host|Device)", re.IGNORECASE)
 UNTIMED: Final = "launches whose start or end is not in the file"
+WAITS: Final = ("barrier", "marker", "internalmarker")
+"""What a queue waits at, in small letters: commands of HIP (ROCclr), which the profilers list among activities."""
+WAITED: Final = "barriers and markers: no work of the GPU"
 PROFILED: Final = "kernels timed under counter collection: not part of time sums"
 RDNA_SCALARS: Final = "scalar registers are fixed on RDNA and limit nothing: sgprs left empty"
 
@@ -329,7 +332,7 @@ def _shaped(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _timed(rows: pl.DataFrame) -> pl.DataFrame:
     """Add `duration_ns`, and a word in `quality` where an activity ends before it starts, which the spool refuses."""
-    rows = rows.with_columns(duration_ns=times.between())
+    rows = rows.with_columns(known_moments()).with_columns(duration_ns=times.between())
     backward = rows["end_ns"] < rows["start_ns"]
     if not backward.any():
         return rows

@@ -3,15 +3,17 @@
 Source: triton, third_party/proton/csrc/lib/Data/TreeData.cpp, TraceData.cpp and include/Data/Metric.h. A tree is
 `[root, devices]`: nodes have `frame.name`, `metrics` and `children`; a node with a `count` above zero is a kernel, the
 nodes above it are scopes or Python frames, perhaps with values that the program gave them. A timeline is one JSON
-object per stream, each on a line; its first kernel starts at 0.
+object, until 2025 one per stream, each on a line; its first kernel starts at 0.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -39,6 +41,8 @@ KEYS: Final = Ledger(
 )
 MARKS: Final = ("<captured_at>", "<capture", "ROOT")
 PYTHON: Final = re.compile(r".+:\d+@\S+")
+STREAM: Final = re.compile(r"GPU .*?Stream (\d+)")
+"""Name of a lane with kernels. Source: proton/csrc/lib/Data/Dump/ChromeTraceDump.cpp."""
 VENDORS: Final = {"CUDA": "NVIDIA", "HIP": "AMD"}
 COPY: Final = re.compile(r"(?i)\W*mem(cpy|set)")
 MICROSECOND_NS: Final = 1000
@@ -46,6 +50,7 @@ MEGAHERTZ_KHZ: Final = 1000
 RECORD: Final = "Profile again: `triton.profiler.start(NAME)`, the program, `triton.profiler.finalize()`."
 SUMS: Final = schema("kind name device n timed total_ns phase path")
 LAUNCHES: Final = schema("kind name stream start_ns duration_ns phase range_path") | {"python_line": pl.String}
+VALUES: Final = schema("launch_index metric value")
 RANGES: Final = schema("range_id kind name parent_id depth path start_ns duration_ns")
 Node = dict[str, Any]
 
@@ -281,19 +286,18 @@ def _device(kind: str, number: int, facts: Node) -> dict[str, Any]:
 
 def _timeline(text: bytes, label: str, output: Output, signer: Signer) -> int:
     """Write the launches of a timeline; returns the number of its events."""
-    rows, others, keys, read = [], Counter[str](), Counter[str](), 0
-    for line in text.splitlines():
-        if not line.strip():
+    rows: list[dict[str, Any]] = []
+    values: list[tuple[int, str, float]] = []
+    others, keys = Counter[str](), Counter[str]()
+    events = [event if isinstance(event, dict) else {} for event in _events(text, label)]
+    streams = dict(found for event in events if (found := _stream(event)) is not None)
+    for event in events:
+        if event.get("ph") != "X" or event.get("cat") != "kernel":
+            others[str(event.get("cat", ""))] += 1
             continue
-        listed = _decoded(line, label)
-        events = listed.get("traceEvents") if isinstance(listed, dict) else None
-        for event in events if isinstance(events, list) else ():
-            read += 1
-            if not isinstance(event, dict) or event.get("ph") != "X" or event.get("cat") != "kernel":
-                others[str(event.get("cat", "")) if isinstance(event, dict) else "none"] += 1
-                continue
-            keys.update(event.keys())
-            rows.append(_launch(event))
+        keys.update(event.keys())
+        values.extend((len(rows), *one) for one in _values(event))
+        rows.append(_launch(event, streams))
     for category, n in others.items():
         output.report.add("skipped", f"events of category {category or 'none'}: not of whole kernels", n)
     KEYS.account(keys, output.report)
@@ -301,15 +305,44 @@ def _timeline(text: bytes, label: str, output: Output, signer: Signer) -> int:
         held = ", ".join(name or "no category" for name in others) or "nothing"
         message = f"{label}: a timeline of Proton without kernels (events: {held}). Profile without `mode`. {RECORD}"
         raise NotATraceError(message)
-    _write_launches(frame_of(rows, LAUNCHES), output, signer)
-    return read
+    places = _write_launches(frame_of(rows, LAUNCHES), output, signer)
+    metrics = frame_of([(places[at], *one) for at, *one in values], VALUES)
+    output.write("metrics", metrics.with_columns(source_metric="metric"))
+    output.report.add("stored", "values of kernels", metrics.height)
+    return len(events)
 
 
-def _launch(event: Node) -> dict[str, Any]:
+def _events(text: bytes, label: str) -> Iterator[Any]:
+    """The events of all objects: one on each line, or a single one that another program laid out over lines."""
+    lines = [line for line in text.split(b"\n") if line.strip()]
+    for part in [text] if lines and lines[0].strip() == b"{" else lines:
+        listed = _decoded(part, label)
+        events = listed.get("traceEvents") if isinstance(listed, dict) else None
+        yield from events if isinstance(events, list) else ()
+
+
+def _values(event: Node) -> Iterator[tuple[str, float]]:
+    """What the program gave to a kernel, such as its `flops`: numbers, which Proton prints as texts."""
+    for key, value in _object(_object(event, "args"), "metrics").items():
+        with contextlib.suppress(ValueError):
+            number = float(value) if isinstance(value, str) else _number(value)
+            if number is not None and math.isfinite(number):
+                yield key, number
+
+
+def _stream(event: Node) -> tuple[str, str] | None:
+    """Lane and stream, where the event names a lane: since 2026 `tid` counts lanes, of which some are streams."""
+    found = STREAM.fullmatch(str(_object(event, "args").get("name")))
+    is_name = event.get("ph") == "M" and event.get("name") == "thread_name" and found
+    return (str(event.get("tid", "")), found[1]) if is_name and found else None
+
+
+def _launch(event: Node, streams: Mapping[str, str]) -> dict[str, Any]:
     stack = _object(event, "args").get("call_stack")
     names = [str(name) for name in stack] if isinstance(stack, list) else []
     scope = _scope(tuple(name for name in names[:-1] if name not in MARKS))
-    name, stream = str(event.get("name") or "unknown_kernel"), str(event.get("tid", ""))
+    name, lane = str(event.get("name") or "unknown_kernel"), str(event.get("tid", ""))
+    stream = streams.get(lane, lane)
     start, duration = (_number(event.get(key)) for key in ("ts", "dur"))
     return {
         "kind": _kind(name),
@@ -323,10 +356,12 @@ def _launch(event: Node) -> dict[str, Any]:
     }
 
 
-def _write_launches(rows: pl.DataFrame, output: Output, signer: Signer) -> None:
-    ordered = rows.sort("start_ns", nulls_last=True, maintain_order=True)
+def _write_launches(rows: pl.DataFrame, output: Output, signer: Signer) -> list[int]:
+    """Write the launches in order of time; returns the `launch_index` of each row."""
+    ordered = rows.with_row_index("row").sort("start_ns", nulls_last=True, maintain_order=True)
+    places = ordered["row"].arg_sort().to_list()
     signed = (
-        signer.sign(ordered)
+        signer.sign(ordered.drop("row"))
         .drop("name")
         .with_columns(
             launch_index=pl.int_range(pl.len(), dtype=pl.Int64),
@@ -339,3 +374,4 @@ def _write_launches(rows: pl.DataFrame, output: Output, signer: Signer) -> None:
     output.launches = signed.height
     output.write("launches", signed)
     output.report.add("stored", "launches", signed.height)
+    return places

@@ -374,9 +374,9 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     for (outcome, reason), (n, example) in output.report.counts.items():
         tables[0].report.add(outcome, reason, n, example)
     files = [File(table.source, table.stem or table.kind, table.read, table.report) for table in tables]
-    first = tables[0].source
-    name = prefixes[0] if len(tables) > 1 else first.stem.removesuffix(".csv")
-    return output.finish(options, name or first.stem, files, **_facts(it, launches))
+    name = prefixes[0] if len(tables) > 1 else ""
+    stem = min((table.source.stem for table in tables), key=len)
+    return output.finish(options, name or stem.removesuffix(".csv"), files, **_facts(it, launches))
 
 
 def _markers(it: Capture) -> list[Marker]:

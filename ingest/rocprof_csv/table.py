@@ -69,7 +69,7 @@ NOT_COUNTERS: Final = frozenset(
     (
         *("kernelid", "queueindex", "sig", "signal", "obj", "dispatchns", "completens", "durationns", "duration"),
         *("wavesize", "percentage", "xccid", "roctxrange", "averagens", "nodeid", "agentindex", "waveid", "isocl"),
-        *("wavefrontsize", "accumvgprs", "kernelnameraw", "objectid", "workgroupid"),
+        *("wavefrontsize", "accumvgprs", "kernelnameraw", "objectid", "workgroupid", "fbar"),
     )
 )
 UNREAD: Final = Ledger(
@@ -82,6 +82,7 @@ UNREAD: Final = Ledger(
 KINDS: Final[tuple[tuple[Kind, frozenset[str]], ...]] = (
     ("counters", frozenset({"name", "counter", "value"})),
     ("kernels", frozenset({"name", "start", "end"})),
+    ("kernels", frozenset({"name", "dispatch", "agent", "queue", "grid", "workgroup", "sgpr"})),
     ("calls", frozenset({"domain", "function", "start", "end"})),
     ("copies", frozenset({"direction", "start", "end"})),
     ("memory", frozenset({"operation", "size", "start", "end"})),
@@ -89,11 +90,11 @@ KINDS: Final[tuple[tuple[Kind, frozenset[str]], ...]] = (
     ("pc_samples", frozenset({"sampled"})),
     ("stats", frozenset({"stat_name", "calls", "total_ns"})),
 )
-"""Which columns make which kind, the most special first."""
+"""Which columns make which kind, the most special first. rocprof prints times only with `--timestamp on`."""
 JOINED: Final = re.compile(r"(?: \(\d+\)|\.\d+|_(?:\d+|[xy]|pmc_perf\w*|timestamps|SQ_\w+))$")
 """What joins of tables add to the names of columns that several have."""
 AGENTS: Final = frozenset({"nodeid", "logicalnodeid", "cpucorescount"})
-OLD: Final = re.compile("BeginNs|Dispatch_ID|Wave_Size|LDS_Per_Workgroup")
+OLD: Final = re.compile("BeginNs|Dispatch_ID|Wave_Size|LDS_Per_Workgroup|queue-index")
 """Columns of rocprof, rocprofv2 and rocprof-compute, which rocprofv3 writes in other letters or not at all."""
 ENDINGS: Final = (".gz", ".csv")
 SUMS: Final = re.compile(r"\.((?:\w+_)?stats)$")
@@ -247,7 +248,7 @@ class Table:
 
     def _sound(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Without rows whose cells are not those of their columns, which are counted."""
-        needed = next((names for kind, names in KINDS if kind == self.kind), frozenset(self.columns))
+        needed = next((names for kind, names in KINDS if kind == self.kind and names <= {*self.columns}), self.columns)
         printed = zip(self.columns, self._printed, strict=False)
         refused = {
             "row with more fields than the header has": pl.col(SURPLUS).is_not_null(),

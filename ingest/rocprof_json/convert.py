@@ -239,7 +239,7 @@ class Activities:
         name = symbol.kernel_name or ""
         for ending in CLONE:
             name = name.removesuffix(ending)
-        return symbol.formatted_kernel_name or symbol.demangled_kernel_name or name
+        return symbol.formatted_kernel_name or symbol.demangled_kernel_name or name or UNKNOWN_KERNEL
 
 
 REPORTED: Final = {
@@ -399,7 +399,12 @@ def _dispatches(
         number for one in counted if (number := one.dispatch_data.dispatch_info.dispatch_id) is not None
     )
     known = {one.dispatch_info.dispatch_id for one in traced}
-    alone = [as_dispatch(one) for one in counted if one.dispatch_data.dispatch_info.dispatch_id not in known]
+    alone: list[Dispatch] = []
+    for one in counted:  # a launch may have several records, such as one for each pass over the counters
+        number = one.dispatch_data.dispatch_info.dispatch_id
+        if number is None or number not in known:
+            alone.append(as_dispatch(one))
+            known.add(number)
     indexes: dict[int, int] = {}
     for timing, records in (("timeline", traced), ("profiled", alone)):
         for some in _slices(records):
@@ -416,7 +421,8 @@ def _counters(it: Activities, counted: Sequence[Counted], indexes: dict[int, int
     rows: list[tuple[int | None, str, float | None, str | None]] = []
     unknown = 0
     for one in counted:
-        index = indexes.get(one.dispatch_data.dispatch_info.dispatch_id or -1)
+        number = one.dispatch_data.dispatch_info.dispatch_id
+        index = None if number is None else indexes.get(number)
         by_counter: dict[int, list[float | None]] = defaultdict(list)
         for record in one.records:
             by_counter[record.counter_id.handle].append(record.value)

@@ -18,7 +18,7 @@ from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest import readers, sqlite
 from kerneldb.ingest.amd import capture, unread
 from kerneldb.ingest.amd.host import Host
-from kerneldb.ingest.amd.launches import Launches, kind_of, mapped
+from kerneldb.ingest.amd.launches import WAITED, WAITS, Launches, kind_of, mapped
 from kerneldb.ingest.output import SLICE_ROWS, File, Output, Report, nullable
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, text_of
@@ -28,7 +28,6 @@ CALL_TABLES: Final = {"HIP": "hip_runtime", "HSA": "hsa", "KFD": "kfd", "rocTX":
 NUMBERS: Final = ("BeginNs", "EndNs", "dev-id", "queue-id", "stream-id")
 COLUMNS: Final = {**dict.fromkeys(NUMBERS, pl.Int64), **dict.fromkeys(("Name", "pid", "tid", "roctx-range"), pl.String)}
 OTHER_KINDS: Final = {"copy": "memcpy", "hcccopy": "memcpy", "fill": "memset", "hccfill": "memset"}
-MARKERS: Final = ("barrier", "marker")
 OTHER_EVENTS: Final = {
     "M": "process and thread names",
     **dict.fromkeys("stf", "flow arrows: the same links come from the order of calls"),
@@ -55,8 +54,8 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
         if table in CALL_TABLES:
             host.add("", _as_calls(frame, table))
         else:
-            waits = frame["Name"].fill_null("").str.to_lowercase().is_in(list(MARKERS))
-            output.report.add("skipped", "barriers and markers: no work of the GPU", int(waits.sum()))
+            waits = frame["Name"].fill_null("").str.to_lowercase().is_in(WAITS)
+            output.report.add("skipped", WAITED, int(waits.sum()))
             launches.add("", _as_launches(frame.filter(~waits)), {})
     launches.finish()
     output.report.add("read", "rows", read)

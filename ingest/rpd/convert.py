@@ -17,7 +17,7 @@ from kerneldb.gpus.hip import WORK_ITEMS, grid_unit
 from kerneldb.ingest import sqlite
 from kerneldb.ingest.amd import capture, unread
 from kerneldb.ingest.amd.host import Host, Marker
-from kerneldb.ingest.amd.launches import Launches, copy_kind, kind_of, mapped
+from kerneldb.ingest.amd.launches import WAITED, WAITS, Launches, copy_kind, kind_of, mapped
 from kerneldb.ingest.columns import schema
 from kerneldb.ingest.output import SLICE_ROWS, File, Output
 from kerneldb.ingest.readers import Options, Progress, Unit
@@ -45,18 +45,32 @@ SELECT O.gpuId, O.queueId, O.start, O.end, D.string, T.string, L.api_id, N.strin
 FROM rocpd_op AS O
 LEFT JOIN rocpd_string AS D ON D.id = O.description_id
 LEFT JOIN rocpd_string AS T ON T.id = O.opType_id
-LEFT JOIN (SELECT op_id, min(api_id) AS api_id FROM rocpd_api_ops GROUP BY op_id) AS L ON L.op_id = O.id
+LEFT JOIN (
+    SELECT op_id, CASE WHEN min(api_id) = max(api_id) THEN min(api_id) END AS api_id FROM rocpd_api_ops GROUP BY op_id
+) AS L ON L.op_id = O.id
 LEFT JOIN rocpd_api AS A ON A.id = L.api_id
 LEFT JOIN rocpd_string AS N ON N.id = A.apiName_id
-LEFT JOIN rocpd_kernelapi AS K ON K.api_ptr_id = L.api_id
-LEFT JOIN rocpd_copyapi AS C ON C.api_ptr_id = L.api_id
+LEFT JOIN (SELECT * FROM rocpd_kernelapi GROUP BY api_ptr_id HAVING count(*) = 1) AS K ON K.api_ptr_id = L.api_id
+LEFT JOIN (SELECT * FROM rocpd_copyapi GROUP BY api_ptr_id HAVING count(*) = 1) AS C ON C.api_ptr_id = L.api_id
 """
+DOUBTS: Final = {
+    "activity that several API calls claim: its call is left empty": (
+        "SELECT count(*) FROM (SELECT 1 FROM rocpd_api_ops GROUP BY op_id HAVING min(api_id) <> max(api_id))"
+    ),
+    "arguments of an API call that several rows tell: left empty": """
+SELECT count(*) FROM (
+    SELECT api_ptr_id FROM rocpd_kernelapi GROUP BY api_ptr_id HAVING count(*) > 1
+    UNION ALL SELECT api_ptr_id FROM rocpd_copyapi GROUP BY api_ptr_id HAVING count(*) > 1
+)
+""",
+}
+"""What files do not decide that a tool put together from others → how often that is."""
 APIS: Final = """
 SELECT A.id, A.pid, A.tid, A.start, A.end, N.string, {args}, {domain}, C.size
 FROM rocpd_api AS A
 LEFT JOIN rocpd_string AS N ON N.id = A.apiName_id
 LEFT JOIN rocpd_string AS G ON G.id = A.args_id
-LEFT JOIN rocpd_copyapi AS C ON C.api_ptr_id = A.id
+LEFT JOIN (SELECT * FROM rocpd_copyapi GROUP BY api_ptr_id HAVING count(*) = 1) AS C ON C.api_ptr_id = A.id
 """
 OPTIONAL: Final[dict[str, tuple[str, ...]]] = {
     "rocpd_api_ops": ("api_id", "op_id"),
@@ -92,8 +106,13 @@ def _converted(one: Source, database: sqlite.Database, folder: Path, options: Op
     launches, read = Launches(output, host), calls.height
     of_dispatch = calls["name"].str.contains(OF_DISPATCH).any()
     for frame in database.frames(_completed(OPS, database), OP):
-        launches.add("", _as_launches(frame, of_dispatch), {})
+        waits = frame["op_type"].fill_null("").str.to_lowercase().is_in(WAITS)
+        output.report.add("skipped", WAITED, int(waits.sum()))
+        launches.add("", _as_launches(frame.filter(~waits), of_dispatch), {})
         read += frame.height
+    for reason, sql in DOUBTS.items():
+        ((doubtful,),) = database.rows(_completed(sql, database))
+        output.report.add("unread", reason, doubtful)
     read += _monitor(database, output)
     read += unread.account_tables(unread.RPD, database, output.report)
     launches.finish()

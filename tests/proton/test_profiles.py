@@ -104,6 +104,29 @@ def test_a_timeline(tmp_path: Path) -> None:
     assert not [reason for reason in trace.report("skipped") if UNKNOWN in reason]
 
 
+def named(lane: int, name: str) -> dict[str, Any]:
+    """What tells the name of a lane."""
+    return {"ph": "M", "pid": 0, "tid": lane, "name": "thread_name", "args": {"name": name}}
+
+
+def test_a_timeline_of_lanes(tmp_path: Path) -> None:
+    """Since 2026 `tid` is a lane, with scopes of the host and flows beside the kernels, and values of kernels."""
+    scope = {"ph": "X", "cat": "scope", "name": "step", "pid": 0, "tid": 4711, "ts": 0.0, "dur": 9.0}
+    flow = {"ph": "s", "cat": "flow", "name": "launch->kernel", "pid": 0, "tid": 4711, "ts": 0.0, "id": 1}
+    late, early = event("b", 5.0, 1.0, 200_009, "step"), event("a", 1.0, 2.5, 200_007, "step")
+    late["args"]["metrics"] = {"flops": "100.000000", "shape": "[1,2]"}
+    lanes = (named(4711, "CPU Thread 4711"), named(200_007, "GPU Stream 7"), named(200_009, "GPU Stream 9"))
+    found = read(tmp_path, timeline(*lanes, scope, flow, late, early), "run.chrome_trace")
+    rows = [tuple(row.values()) for row in launch_rows(found, "name", "stream", "phase", "duration_ns")]
+    assert rows == [("a", 7, "step", 2_500), ("b", 9, "step", 1_000)]
+    assert found.rows("metrics", "launch_index", "metric", "value") == [(1, "flops", 100.0)]
+
+
+def test_a_timeline_that_was_laid_out_over_lines(tmp_path: Path) -> None:
+    text = json.dumps(json.loads(timeline(event("a", 1.0, 2.5, 7))), indent=2)
+    assert read(tmp_path, text, "run.chrome_trace").launches["duration_ns"].to_list() == [2_500]
+
+
 def test_sums_count_in_the_database(tmp_path: Path) -> None:
     (tmp_path / "run.hatchet").write_text(json.dumps(tree()))
     with kerneldb.open(tmp_path / "kernels.duckdb") as database:

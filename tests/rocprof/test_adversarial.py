@@ -10,6 +10,7 @@ import pytest
 
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest.amd.host import UNTIMED_RANGE
+from kerneldb.ingest.amd.launches import UNKNOWN_KERNEL
 from tests.rocprof.conversion import converted, launch_rows
 from tests.rocprof.databases import GUID, Kernel, write_rocpd
 from tests.rocprof.formats import write_json
@@ -316,3 +317,41 @@ def test_json_below_a_note(tmp_path: Path) -> None:
     path = of_json(tmp_path)
     path.write_text('{"made_by": "x",' + path.read_text()[1:])
     assert converted(path).launches.height == len(TIMES)
+
+
+def test_a_dispatch_without_times_does_not_begin_with_the_clock(tmp_path: Path) -> None:
+    """The clock of the machine never shows 0: a profiler writes it where a dispatch did not end."""
+    found = changed(tmp_path / "a.db", 'UPDATE "rocpd_kernel_dispatch{}" SET start = 0, "end" = 0 WHERE id = 1')
+    assert sorted(found.launches["duration_ns"].to_list(), key=str) == [2_000, None]
+    assert found.trace["window_start_ns"] > 0
+    row = ROW.replace("1000,1500", "0,0")
+    found = converted(written(tmp_path / "a_kernel_trace.csv", "\n".join([HEADER, ROW, row]) + "\n"))
+    assert [row["duration_ns"] for row in launch_rows(found, "duration_ns")] == [None, 500]
+    assert found.report("note")["launches whose start or end is not in the file"] == 1
+
+
+def test_a_launch_with_two_records_of_counters_is_one_launch(tmp_path: Path) -> None:
+    """As passes over the counters leave them; numbers of dispatches may begin with 0."""
+    path = of_json(tmp_path, counters=[{"id": {"handle": number}, "name": f"C{number}"} for number in (1, 2)])
+    document = json.loads(path.read_text())
+    buffers = document["rocprofiler-sdk-tool"][0]["buffer_records"]
+    dispatch = buffers.pop("kernel_dispatch")[0]
+    dispatch["dispatch_info"]["dispatch_id"] = 0
+    counted = [
+        {"dispatch_data": dispatch, "records": [{"counter_id": {"handle": number}, "value": 1.0 * number}]}
+        for number in (1, 2)
+    ]
+    document["rocprofiler-sdk-tool"][0]["callback_records"] = {"counter_collection": counted}
+    path.write_text(json.dumps(document))
+    found = converted(path)
+    assert found.launches["timing"].to_list() == ["profiled"]
+    assert sorted(found.rows("metrics", "launch_index", "metric", "value")) == [(0, "C1", 1.0), (0, "C2", 2.0)]
+
+
+def test_a_symbol_without_a_name(tmp_path: Path) -> None:
+    path = of_json(tmp_path)
+    document = json.loads(path.read_text())
+    for symbol in document["rocprofiler-sdk-tool"][0]["kernel_symbols"]:
+        symbol.update(dict.fromkeys(("kernel_name", "formatted_kernel_name", "demangled_kernel_name"), ""))
+    path.write_text(json.dumps(document))
+    assert {row["name"] for row in launch_rows(converted(path), "name")} == {UNKNOWN_KERNEL}

@@ -130,6 +130,48 @@ def test_rocprof_v1(tmp_path: Path) -> None:
     assert (trace.trace["source"], row["timing"]) == ("rocprof", "timeline")
 
 
+def test_rocprof_v1_of_old_releases(tmp_path: Path) -> None:
+    """`fbar` (of HSAIL) is no counter: kernels beside counters would not be part of time sums."""
+    text = ROCPROF_V1.replace('"arch_vgpr","accum_vgpr","sgpr","wave_size"', '"vgpr","sgpr","fbar"')
+    trace = converted(written(tmp_path / "results.csv", text.replace("0,8,0,16,64,0x0", "0,8,16,0,0x0")))
+    (row,) = trace.launches.to_dicts()
+    assert (row["timing"], row["duration_ns"], row["registers_reported"]) == ("timeline", 4000, 8)
+    assert trace.table("metrics").is_empty()
+
+
+def test_rocprof_v1_with_counters_and_no_times(tmp_path: Path) -> None:
+    """What `rocprof -i counters.txt` prints; `--timestamp on` adds times."""
+    lines = ROCPROF_V1.splitlines()
+    header = lines[0].replace('"DispatchNs","BeginNs","EndNs","CompleteNs","DurationNs"', '"SQ_WAVES","TCC_HIT[0]"')
+    row = lines[1].replace("5000,9000,9500,4000", "16.5,3").replace("0x7f,1,", "0x7f,")
+    trace = converted(written(tmp_path / "results.csv", f"{header}\n{row}\n"))
+    assert launch_rows(trace, "name", "timing", "start_ns", "duration_ns", "total_blocks") == [
+        {
+            "name": "vec_add(double*, int)",
+            "timing": "profiled",
+            "start_ns": None,
+            "duration_ns": None,
+            "total_blocks": 4096,
+        }
+    ]
+    assert sorted(trace.rows("metrics", "metric", "instance", "value"), key=str) == [
+        ("SQ_WAVES", None, 16.5),
+        ("TCC_HIT", "0", 3.0),
+        ("TCC_HIT", None, 3.0),
+    ]
+
+
+def test_sums_beside_the_kernels_of_rocprof_v1_are_of_the_same_trace(tmp_path: Path) -> None:
+    """`rocprof --stats` writes both: as two traces, each kernel would count twice."""
+    written(tmp_path / "results.csv", ROCPROF_V1)
+    for name, row in (("stats", '"vec_add(double*, int)",1,4000,4000,100'), ("hip_stats", '"hipMalloc",7,70,10,100')):
+        written(tmp_path / f"results.{name}.csv", ",".join(STATS.split(",")[:5]) + f"\n{row}\n")
+    trace = converted(tmp_path)
+    assert (trace.table("launches").height, trace.trace["name"]) == (1, "results")
+    assert trace.rows("call_sums", "name", "n") == [("hipMalloc", 7)]
+    assert trace.rows("rollups", "n", "total_ns") == [(1, 4000)]
+
+
 def test_wide_counters_of_rocprofv2(tmp_path: Path) -> None:
     trace = converted(written(tmp_path / "results_7.csv", ROCPROF_V2))
     (row,) = trace.launches.to_dicts()

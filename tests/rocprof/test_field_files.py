@@ -80,7 +80,7 @@ def test_sums_of_rocprof_are_one_trace(field: Path) -> None:
         rows = [(row["Name"], int(row["Calls"]), int(row["TotalDurationNs"])) for row in csv.DictReader(file)]
     assert sorted(found.rows("call_sums", "name", "n", "total_ns")) == sorted(rows)
     assert set(found.table("call_sums")["kind"]) == {"hip"}
-    assert (found.trace["source"], found.trace["name"], found.trace["kind"]) == ("rocprof", "v1.results", "summary")
+    assert (found.trace["source"], found.trace["name"], found.trace["kind"]) == ("rocprof", "v1", "summary")
     copies = found.table("rollups").join(found.table("signatures"), on="signature_id").sort("total_ns")
     assert copies.select("kind", "copy_kind", "n", "total_ns").rows() == [
         ("memcpy", "HtoD", 2, 13_600),

@@ -16,6 +16,8 @@ from tests.rocprof.formats import write_json
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.ingest.conversion import Converted
+
 RPD = """
 CREATE TABLE rocpd_string (id INTEGER PRIMARY KEY, string TEXT);
 CREATE TABLE rocpd_metadata (id INTEGER PRIMARY KEY, tag TEXT, value TEXT);
@@ -96,7 +98,7 @@ MISSING = {
     "rocpd_api_ops": ("api_call", [None] * 5),
     "rocpd_metadata": (
         "api_call",
-        ["hipExtModuleLaunchKernel", "hipLaunchKernel", "hipGraphLaunch", "hipExtModuleLaunchKernel", None],
+        ["hipExtModuleLaunchKernel", "hipLaunchKernel", "hipGraphLaunch", None, None],  # two calls claim the copy
     ),
 }
 
@@ -135,7 +137,47 @@ def test_rpd_readings_that_say_nothing(rpd: Path) -> None:
     found = converted(rpd)
     assert found.rows("samples", "counter", "value") == [("sclk", 1700.0), ("sclk", None)]
     assert found.report("skipped")["reading that does not say of what"] == 1
-    assert found.report("unread") == {"reading that is no number": 1}
+    assert found.report("unread")["reading that is no number"] == 1
+
+
+def changed(rpd: Path, *statements: str) -> Converted:
+    connection = sqlite3.connect(rpd)
+    with connection:
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+    return converted(rpd)
+
+
+def test_rpd_with_an_activity_that_two_calls_claim(rpd: Path) -> None:
+    """Grid and stream are those of a call: of two, none is taken."""
+    found = changed(rpd, "INSERT INTO rocpd_api_ops VALUES (9, 2, 1)")
+    rows = [tuple(row.values()) for row in launch_rows(found, "name", "api_call", "grid_x", "stream", "duration_ns")]
+    assert rows[:2] == [("Cijk_gemm", None, None, None, 100), ("plain", "hipLaunchKernel", 3, 0, 10)]
+    assert found.report("unread") == {"activity that several API calls claim: its call is left empty": 2}
+
+
+@pytest.mark.parametrize("table", ["rocpd_kernelapi", "rocpd_copyapi"])
+def test_rpd_with_arguments_that_are_there_twice(rpd: Path, table: str) -> None:
+    """Tables that a program copied have no primary keys: launches and calls stay as many as they are."""
+    found = changed(
+        rpd,
+        f"CREATE TABLE other AS SELECT * FROM {table} UNION ALL SELECT * FROM {table}",
+        f"DROP TABLE {table}",
+        f"ALTER TABLE other RENAME TO {table}",
+    )
+    assert [row["duration_ns"] for row in launch_rows(found, "duration_ns")] == [100, 10, 10, 40, 1]
+    assert found.table("api_calls").height == 4
+    assert found.report("unread")["arguments of an API call that several rows tell: left empty"] > 0
+
+
+def test_rpd_with_waits_among_the_activities(rpd: Path) -> None:
+    names = ("Barrier", "Marker", "InternalMarker")
+    added = [f"INSERT INTO rocpd_string VALUES ({30 + at}, '{name}')" for at, name in enumerate(names)]
+    waits = [f"INSERT INTO rocpd_op VALUES ({30 + at}, 0, 1, 0, 400, 9000, 1, {30 + at})" for at in range(len(names))]
+    found = changed(rpd, *added, *waits)
+    assert found.launches.height == 5
+    assert found.report("skipped") == {"barriers and markers: no work of the GPU": len(names)}
 
 
 def test_rpd_names_its_clock(rpd: Path) -> None:
