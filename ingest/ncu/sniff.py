@@ -17,11 +17,12 @@ MAGIC: Final = b"NVR\x00"
 TEXTS: Final = re.compile(
     rb'^\W*"?(?:ID"?,"?(?:Process ID|Kernel Name)"?,'
     rb'|Process ID"?,"?(?:Process Name|Host Name|Kernel Name)"?,|Domain"?,"?Range:)'
+    rb"|^(?=[^\n]*\bKernel Name\b)(?=[^\n]*\bID\b)[^\n]*(?:\bMetric Value\b|\b[a-z]\w*__\w+\.\w)"
     rb"|^\W*==(?:PROF|ERROR|WARNING)== "
     rb"|^\s+Section: [A-Z].*\r?\n\s+-{4,}",
     re.MULTILINE,
 )
-"""Header lines of tables, messages of ncu, and what it prints on a console."""
+"""Header lines of tables, those that a program laid out anew as well; messages of ncu; what it prints on a console."""
 PAGE: Final = re.compile(r"(?:^|[._\s()\[\]{}-]+)(?:raw|details?)(?:[._\s-]?page)?(?=[._\s()\[\]{}-]|$)", re.IGNORECASE)
 EDGES: Final = "._-()[]{} "
 ENDING: Final = re.compile(r"(?:\.(?:csv|log|txt|tsv|gz|ncu-repz?|nsight-cuprof-report))+$", re.IGNORECASE)

@@ -21,6 +21,8 @@ KEPT: Final = 20
 HEADER: Final = re.compile(
     r'"?(?:ID"?,"?(?:Process ID|Kernel Name)|Process ID"?,"?(?:Process Name|Host Name|Kernel Name)|Domain"?,"?Range:)'
 )
+MOVED: Final = re.compile(r"^(?=.*\bKernel Name\b)(?=.*\bID\b).*(?:\bMetric Value\b|\b[a-z]\w*__\w+\.\w)")
+"""The same columns in another order, or behind others."""
 RECORD: Final = re.compile(r'"\d*","')
 PLAIN: Final = re.compile(r"\d*,")
 NAMED: Final = re.compile(r'"[^"]*","')
@@ -173,9 +175,13 @@ class _Pushed:
 
 def _header(line: str, place: str) -> Header | None:
     text = line.removeprefix("\ufeff")
-    found = Header.of(cells(text, place)) if HEADER.match(text) else None
+    is_moved = "Kernel Name" in text and MOVED.match(text) is not None
+    found = Header.of(cells(text, place)) if is_moved or HEADER.match(text) else None
     if found is None:
         return None
+    if not HEADER.match(text):
+        message = f"{place} is the header of a table of ncu that a program changed: it begins with {found.columns[0]!r}"
+        raise UnreadableTraceError(f"{message}, where ncu prints 'ID'. {CUT.format(page=found.page)}")
     if found.page != "raw" and NAMES["unit"] not in found.columns:
         message = f"{place} names no column {NAMES['unit']}. {CUT.format(page='details')}"
         raise UnreadableTraceError(message)

@@ -88,6 +88,11 @@ class Activities:
                 done += part.height
                 yield self._rows(part.hstack([index]), kind)
 
+    @property
+    def unplaced(self) -> int:
+        """Activities whose GPU is not known."""
+        return self._numbering.unknown
+
     def symbols(self) -> pl.DataFrame:
         """Rows of `kernel_symbols` without trace_id: the mangled name of each kernel, where it differs."""
         schema: Schema = {"demangledName": pl.Int64, "mangledName": pl.Int64, "launches": pl.Int64}

@@ -11,7 +11,7 @@ import polars as pl
 
 from kerneldb import times
 from kerneldb.batch import Manifest
-from kerneldb.errors import NotATraceError
+from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ingest import readers, sqlite
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.nsys import events, printed, sniff, store
@@ -43,6 +43,7 @@ OTHERS: Final = {
 """Table of kerneldb → what its rows are."""
 ROW_BYTES: Final = 54
 """Bytes of a row of kernels or calls in a real export, on average."""
+UNPLACED: Final = "GPU of a launch: ordinals differ between processes, and the export does not map those of this one"
 HIDDEN: Final = "CUDA graph recorded as a whole: its kernels are not in the export"
 
 
@@ -63,6 +64,7 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     one = Source(path)
     with sqlite.opened(one, folder) as database:
         tables = SqliteStore(database)
+        _refuse_nameless(tables, path, "sqlite")
         facts = store.trace_facts(tables, "sqlite", options.keep_environment)
         return convert_tables(
             tables, [one], folder, options, sniff.base_name(path), facts, ledger=LEDGER, progress=progress
@@ -76,6 +78,7 @@ def _convert_folder(unit: Unit, folder: Path, options: Options, progress: Progre
         digest(one)
     place = unit.files[0].parent
     tables = ParquetStore(place, read)
+    _refuse_nameless(tables, place, "parquetdir")
     facts = store.trace_facts(tables, "parquetdir", options.keep_environment)
     name = place.name.removesuffix("_pqtdir") or place.name
     return convert_tables(tables, read, folder, options, name, facts, ledger=LEDGER, progress=progress)
@@ -147,8 +150,19 @@ def _count(output: Output, activities: Activities, calls: Calls, ranges: Ranges)
     for table, what in OTHERS.items():
         report.add("stored", what, output.written[table])
     report.add("lost", "name of a kernel", activities.seen.unnamed)
+    report.add("lost", UNPLACED, activities.unplaced)
     report.add("note", HIDDEN, kinds.get("graph", 0))
     report.add("note", "NVTX range that the recording cut", ranges.unfinished)
+
+
+def _refuse_nameless(tables: Store, place: Path, form: str) -> None:
+    """Kernels, calls and ranges have numbers in place of names, which nothing else tells."""
+    if sniff.is_nameless(tables.names()):
+        message = (
+            f"{place}: an export of Nsight Systems without the table StringIds, which has the names of kernels and "
+            f"calls. Export all tables: `nsys export --type {form} FILE.nsys-rep`."
+        )
+        raise UnreadableTraceError(message)
 
 
 def _report_file(head: readers.Head) -> NotATraceError:

@@ -58,7 +58,9 @@ REPORT_ENDINGS: Final = (".nsys-rep", ".qdrep", ".qdstrm", ".nsys-rep.gz")
 REPORT_MARK: Final = re.compile(rb"Profiler Report (\d+)@(\d+)@(\d+)@(\d+)")
 REPORT_MARK_BYTES: Final = 1 << 14
 TABLES: Final = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "TARGET_INFO_", "META_DATA_", "EXPORT_META_DATA", "ANALYSIS_")
+RECORDS: Final = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS")
 STRINGS: Final = re.compile(r"StringIds(?:_V\d+)?", re.IGNORECASE)
+ANY_STRINGS: Final = re.compile(r"String(?:Ids|Table)(?:_V\d+)?", re.IGNORECASE)
 RECORDING: Final = re.compile(r"(?:Processing \[|Exporting \[.+?\.py )(.+?\.sqlite)\]")
 PREAMBLE: Final = re.compile(r"(?:Processing|Exporting) \[(.*?)\]?(?: with \[| )?([\w/.\\: -]*?)(\w+)\.py\b(.*)")
 PASTED: Final = re.compile(
@@ -271,7 +273,8 @@ def base_name(path: Path) -> str:
 def fits(head: Head) -> bool:
     """Whether the reader takes the file: to read it, or to say which file to give instead."""
     if sqlite.is_database(head.data):
-        return is_export(sqlite.table_names(head))
+        names = sqlite.table_names(head)
+        return is_export(names) or is_nameless(names)
     if is_report_file(head):
         return True
     named = from_file_name(base_name(head.path))[1] is not None
@@ -290,9 +293,15 @@ def is_export(tables: frozenset[str]) -> bool:
     return any(map(STRINGS.fullmatch, tables)) and any(name.startswith(TABLES) for name in tables)
 
 
+def is_nameless(tables: frozenset[str]) -> bool:
+    """Whether these are tables of an export without those of names; nvprof's databases have a table of names."""
+    return any(name.startswith(RECORDS) for name in tables) and not any(map(ANY_STRINGS.fullmatch, tables))
+
+
 def is_parquet_export(folder: Path) -> bool:
-    """Whether a folder is a `parquetdir` export: one Parquet file per table."""
-    return is_export(frozenset(path.stem for path in folder.glob("*.parquet")))
+    """Whether a folder is a `parquetdir` export: one Parquet file per table, perhaps not of all tables."""
+    names = frozenset(path.stem for path in folder.glob("*.parquet"))
+    return is_export(names) or is_nameless(names)
 
 
 def is_report_file(head: Head) -> bool:

@@ -272,6 +272,8 @@ class Numbering:
         known = mapping.drop_nulls().unique(["pid", "cudaId"], keep="first", maintain_order=True)
         device = {name: pl.col(name).cast(pl.Int32, strict=False) for name in ("gpuId", "cudaId")}
         self._gpus = known.select(_pid="pid", deviceId=device["cudaId"], _gpu=device["gpuId"])
+        self.unknown = 0
+        """Rows of processes that the export does not map, where an ordinal may be any GPU."""
 
     def numbered(self, rows: pl.DataFrame, process: pl.Expr) -> pl.DataFrame:
         """`rows` with those numbers in `deviceId`, which holds ordinals of `process` (its pid)."""
@@ -279,7 +281,8 @@ class Numbering:
             return rows
         named = rows.with_columns(process.alias("_pid"), pl.col("deviceId").cast(pl.Int32, strict=False))
         named = named.join(self._gpus, on=["_pid", "deviceId"], how="left", maintain_order="left")
-        return named.with_columns(deviceId=pl.coalesce("_gpu", "deviceId")).drop("_pid", "_gpu")
+        self.unknown += named["_gpu"].null_count() - rows["deviceId"].null_count()
+        return named.with_columns(deviceId="_gpu").drop("_pid", "_gpu")
 
 
 def arch_of_device(devices: pl.DataFrame) -> dict[int, str | None]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kerneldb.errors import UnreadableTraceError
 from tests.ncu.reading import convert_text, convert_units, page, printed, row
 
 if TYPE_CHECKING:
@@ -21,6 +22,20 @@ def test_lines_of_the_application_that_look_like_rows(line: str, tmp_path: Path)
     one = convert_text(page(DURATION, line, row("Duration", "us", "1.00", launch=1)), tmp_path)
     assert one.table("launches")["duration_ns"].to_list() == [6750, 1000]
     assert one.report("skipped") == {"lines of the application": 1}
+
+
+@pytest.mark.parametrize("first", ["", "Session", "Kernel Name"])
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_table_that_another_program_laid_out_anew(first: str, quote: str, tmp_path: Path) -> None:
+    """Rows that pandas numbered, columns in another order: refused by what is not as ncu prints it."""
+    names = ["ID", "Process ID", "Kernel Name", "Section Name", "Metric Name", "Metric Unit", "Metric Value"]
+    cells = ["0", "7", "k", "GPU Speed Of Light Throughput", "Duration", "us", "6.75"]
+    order = sorted(range(len(names)), key=lambda at: names[at] != first)
+    moved = [[row[at] for at in order] for row in (names, cells)]
+    table = moved if first in names else [[head, *row] for head, row in zip((first, "0"), moved, strict=True)]
+    text = "".join(",".join(f"{quote}{cell}{quote}" for cell in row) + "\n" for row in table)
+    with pytest.raises(UnreadableTraceError, match=f"header of a table of ncu that a program changed.*'{first}'"):
+        convert_text(text, tmp_path)
 
 
 def test_a_table_that_another_program_saved_without_quotes(tmp_path: Path) -> None:

@@ -190,6 +190,17 @@ def test_ordinals_that_are_another_gpu_in_each_process_become_numbers_of_the_hos
     assert json.loads(devices[SECOND]["properties"])["memoryBandwidth"] == 3_352_320_000_000
 
 
+def test_a_process_that_is_not_mapped_has_no_gpu_where_ordinals_are_ambiguous(tmp_path: Path) -> None:
+    path = exports.build(tmp_path / "small.sqlite")
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE TARGET_INFO_CUDA_DEVICE SET pid = 333 WHERE pid = ?", (exports.SECOND,))
+    connection.close()
+    found = convert_file(path, tmp_path / "spool")
+    launched = found.launches.select("process", "device").unique().rows()
+    assert sorted(launched, key=str) == sorted([(FIRST, 1), (SECOND, None)], key=str)
+    assert [n for reason, n in found.report("lost").items() if reason.startswith("GPU of a launch")] == [1]
+
+
 @pytest.mark.parametrize("era", ["2020.4", "2023.4"])
 def test_gpus_without_a_mapping_keep_their_numbers(era: str) -> None:
     devices = usual(era).table("devices").sort("device")

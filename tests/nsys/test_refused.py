@@ -201,6 +201,29 @@ def test_a_damaged_parquet_file(tmp_path: Path) -> None:
         convert(folder, tmp_path / "spool", Options())
 
 
+@pytest.mark.parametrize("kept", ["*", "CUPTI_ACTIVITY_KIND_KERNEL.parquet"])
+def test_a_folder_without_names(tmp_path: Path, kept: str) -> None:
+    """As `nsys export --tables=…` leaves it: kernels have numbers in place of names."""
+    whole = parquet_of(exports.build(tmp_path / "small.sqlite"), tmp_path / "whole_pqtdir")
+    folder = tmp_path / "small_pqtdir"
+    folder.mkdir()
+    for path in whole.glob(kept):
+        if path.stem != "StringIds":
+            path.rename(folder / path.name)
+    with pytest.raises(
+        UnreadableTraceError, match=r"small_pqtdir: an export .* without the table StringIds.*parquetdir"
+    ):
+        convert(folder, tmp_path / "spool", Options())
+
+
+def test_a_database_without_names(tmp_path: Path) -> None:
+    path = exports.build(tmp_path / "small.sqlite")
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE StringIds")
+    connection.close()
+    refused(path, UnreadableTraceError, "without the table StringIds.*--type sqlite")
+
+
 def test_a_single_parquet_file_is_no_export(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     pl.DataFrame({"start": [1]}).write_parquet(buffer)
