@@ -130,7 +130,7 @@ def convert_tables(
 
 def _write_events(output: Output, tables: Store, strings: pl.DataFrame, calls: Calls) -> None:
     """Write what is neither GPU work nor a call nor a range."""
-    output.write("sync_events", events.synchronisation(tables, calls))
+    output.write("sync_events", events.synchronisation(tables, calls, output.report))
     for part in events.gpu_metrics(tables):
         output.write("samples", part)
     for part in events.cpu_samples(tables, strings):

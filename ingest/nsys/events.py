@@ -68,22 +68,28 @@ def warnings(store: Store, report: Report) -> None:
             report.add("note", f"{WARNED}{PATH.sub('…', text.strip())[:LONGEST]}", 1)
 
 
-def synchronisation(store: Store, calls: Calls) -> pl.DataFrame:
+def synchronisation(store: Store, calls: Calls, report: Report) -> pl.DataFrame:
     """Rows of `sync_events` without trace_id. Times are those of the host.
 
     A wait names the record that it waits for by event and `eventSyncId`; exports before 2024 do not have that number.
+    Records whose call is not known are counted.
     """
     numbered = Numbering(store).numbered
     records = numbered(frame(store, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", RECORD), PID)
     waits = numbered(frame(store, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", SYNC), PID)
-    made = pl.concat([_recorded(records, calls), _waited(waits, _recorded_last(records), calls)])
+    made = pl.concat([_recorded(records, calls, report), _waited(waits, _recorded_last(records), calls)])
     return made.sort("start_ns", "correlation_id", maintain_order=True).select(
         pl.int_range(pl.len(), dtype=pl.Int64).alias("sync_index"), pl.all()
     )
 
 
-def _recorded(records: pl.DataFrame, calls: Calls) -> pl.DataFrame:
+def _recorded(records: pl.DataFrame, calls: Calls, report: Report) -> pl.DataFrame:
+    """Rows of records. What an export times of one is its completion on the GPU, which bounds no call of the host."""
     named = _with_calls(records, calls, "timestamp")
+    doubtful = calls.are_ambiguous(named["pid"], named["correlationId"]).fill_null(value=False)
+    report.add("lost", "call of an event record: several calls have its number", int(doubtful.sum()))
+    facts = pl.col("api_call", "thread", "launch_start_ns", "launch_duration_ns")
+    named = named.with_columns(pl.when(~doubtful).then(facts))
     completed = pl.when(pl.col("timestamp") > 0).then("timestamp")
     details = pl.concat_str(pl.lit('{"completed_ns": '), completed, pl.lit("}"))
     unknown = pl.lit(None, dtype=pl.Int64)

@@ -117,6 +117,12 @@ class Calls:
         for name, parts in self._parts.items():
             parts.append(copied[name])
 
+    def are_ambiguous(self, process: pl.Series, correlation: pl.Series) -> pl.Series:
+        """Whether several calls have the number: then only a time of the host tells which of them is meant."""
+        if self._index is None:
+            self._index = _Index(self._parts)
+        return self._index.are_repeated(self._processes.keys(process, correlation))
+
     def behind(self, process: pl.Series, correlation: pl.Series, start: pl.Series) -> pl.DataFrame:
         """The call of each activity; NULL without call. Of several with one number, the last that began before it.
 
@@ -153,6 +159,14 @@ class _Index:
         row = place if self._order is None else self._order.gather(place)
         found = pl.DataFrame({"key": self._keys.gather(place), "start": self._columns["start"].gather(row), "row": row})
         return found.drop_nulls("start").sort("start", "row")
+
+    def are_repeated(self, keys: pl.Series) -> pl.Series:
+        """Whether each key is that of several calls."""
+        return (
+            pl.repeat(False, keys.len(), eager=True)
+            if self._repeated is None
+            else keys.is_in(self._repeated["key"].implode())
+        )
 
     def find(self, keys: pl.Series, start: pl.Series) -> pl.DataFrame:
         """The call of each key, NULLs where there is none; of several the last that began before `start`."""

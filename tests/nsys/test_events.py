@@ -68,6 +68,25 @@ def test_a_wait_names_the_record_it_waits_for(tmp_path: Path) -> None:
     assert found.table("sync_events")["sync_index"].to_list() == list(range(7))
 
 
+def test_a_record_has_no_call_where_several_have_its_number(tmp_path: Path) -> None:
+    """Its own time is that of the GPU: a later call that began before it would pass for the one that recorded."""
+    record = {"timestamp": 9_000_000, **PLACE, "streamId": 7, "correlationId": 60, "eventId": 3, "eventSyncId": 11}
+    again = [
+        *exports.CALLS,
+        *(exports.Call(start, 10, "cudaLaunchKernel_v7000", 60) for start in (2_000_000, 8_000_000)),
+    ]
+    extra = {"CUPTI_ACTIVITY_KIND_CUDA_EVENT": [record, {**record, "correlationId": 1}]}
+    path = exports.build(tmp_path / "small.sqlite", calls=again, extra=extra)
+    found = convert_file(path, tmp_path / "spool")
+    rows = found.rows("sync_events", "correlation_id", "name", "start_ns", "details")
+    completed = '{"completed_ns": 9000000}'
+    assert sorted(rows) == [
+        (1, "cudaLaunchKernel", 1_000_100, completed),
+        (60, "cudaEventRecord", None, completed),
+    ]
+    assert found.report("lost") == {"call of an event record: several calls have its number": 1}
+
+
 def test_synchronisation_of_a_real_export(shared_data: Path, tmp_path: Path) -> None:
     path = shared_data / "nsys" / "nsysai_h100_2gpu_1s.sqlite"
     columns = "streamId, correlationId, start, end - start"
