@@ -99,7 +99,10 @@ def is_real(value: Any) -> bool:
 
 
 def exact_ns(text: str) -> int | None:
-    """Decimal microseconds as whole nanoseconds; more digits are cut off."""
+    """Decimal microseconds as whole nanoseconds: further digits are cut off, or rounded where there is an exponent.
+
+    None for what is no number.
+    """
     head, _, decimals = text.partition(".")
     if head.isdecimal() and decimals.isdecimal() and len(head) <= USUAL_DIGITS:
         return int(head) * 1000 + int((decimals + "00")[:3])

@@ -30,6 +30,8 @@ NOTES = (
     click.option("--ci", is_flag=True, help="Take commit and branch from the variables of the CI service."),
 )  # fmt: skip
 WORTH_A_LINE = ("repaired", "refused", "lost", "truncated")
+LOST = ("lost", "truncated")
+"""What a trace does not have that its program did: said in any case."""
 
 
 def notes_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -74,7 +76,9 @@ def notes_options(command: Callable[..., None]) -> Callable[..., None]:
     help="Into a lake: read in tasks of a Ray cluster (default: RAY_ADDRESS, else this machine).",
 )  # fmt: skip
 @click.option("--shard", metavar="I/N", help="One of N shares of the traces (0/8 … 7/8), for arrays of jobs.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress and no summary lines; errors only.")
+@click.option(
+    "-q", "--quiet", is_flag=True, help="No progress and no summary lines; only errors, and what a trace has lost.",
+)  # fmt: skip
 @lock_timeout_option
 @output_options
 def ingest(
@@ -182,7 +186,10 @@ def _ray(value: str | None, paths: tuple[Path, ...]) -> tuple[str | None, tuple[
 def _report(outcome: Outcome, wanted: IngestOptions, *, quiet: bool) -> None:
     if outcome.error is not None:
         note(f"Error: {outcome.error}")
-    elif not quiet:
+    elif quiet:
+        if lost := [f"{one.outcome} {one.n:,}: {one.reason}" for one in outcome.report if one.outcome in LOST]:
+            note("; ".join([f"{outcome.trace}: {outcome.status}", *lost]))
+    else:
         note(summary(outcome))
         for line in warnings(outcome, wanted):
             note(line)

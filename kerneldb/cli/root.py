@@ -247,12 +247,14 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 @click.group(
-    cls=Root, subcommand_metavar="COMMAND [ARGS]... | PATH...", context_settings={"help_option_names": HELP_OPTIONS}
-)
+    cls=Root, subcommand_metavar="COMMAND [ARGS]... | PATH...", context_settings={"help_option_names": HELP_OPTIONS},
+    no_args_is_help=True, invoke_without_command=True,
+)  # fmt: skip
+@click.pass_context
 @click.option(
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version and exit."
 )
-def cli() -> None:
+def cli(context: click.Context) -> None:
     """Find out what runs on a GPU, and what it costs: kernels of profiler traces in one database.
 
     \b
@@ -261,6 +263,9 @@ def cli() -> None:
       kerneldb top                       the kernels that take most time
       kerneldb query "SELECT op, sum(duration_ns) FROM kernels GROUP BY 1"
     """
+    if context.invoked_subcommand is None:
+        file = chosen_database()
+        refuse(f"no command; `kerneldb {file}` shows what the database says, `kerneldb --help` lists the commands")
 
 
 @cli.group(short_help="Idle time, overlap, roofline, fusion and more.")

@@ -88,6 +88,17 @@ class TestIngest:
         done = call(tmp_path / "k.duckdb", "ingest", "-q", str(small_trace))
         assert (done.stdout, done.stderr) == ("", "")
 
+    def test_quiet_says_what_a_trace_lost(self, small_trace: Path, tmp_path: Path) -> None:
+        cut = tmp_path / "cut.json"
+        cut.write_bytes(small_trace.read_bytes()[:-40])
+        done = call(tmp_path / "k.duckdb", "ingest", "-q", str(cut))
+        assert done.stdout == ""
+        assert "truncated 1: " in done.stderr
+
+    def test_a_database_alone_is_no_command(self, tmp_path: Path) -> None:
+        done = call(tmp_path / "k.duckdb", exit_code=2)
+        assert f"`kerneldb {tmp_path / 'k.duckdb'}` shows what the database says" in done.stderr
+
     def test_options_reach_the_trace(self, small_trace: Path, tmp_path: Path) -> None:
         options = ["--label", "my step", "--phase", "train", "--name", "n", "--run", "r", "--set", "batch=8"]
         call(tmp_path / "k.duckdb", "ingest", str(small_trace), *options)
