@@ -99,11 +99,16 @@ _pieces AS (
 
 -- A launch that goes on after the next one has begun is looked up: most do not.
 SELECT
-    p.* REPLACE (
-        coalesce(p.fact, o.fact) AS fact,
-        CASE WHEN p.code = 1 THEN coalesce(p.needed, o.needed) END AS needed,
-        CASE WHEN p.code = 1 THEN coalesce(p.is_compute, o.is_compute) END AS is_compute
-    )
+    p.place,
+    p.code,
+    p.start_ns,
+    p.end_ns,
+    p.launch_index,
+    p.number,
+    p.late_rank,
+    coalesce(p.fact, o.fact) AS fact,
+    CASE WHEN p.code = 1 THEN coalesce(p.needed, o.needed) END AS needed,
+    CASE WHEN p.code = 1 THEN coalesce(p.is_compute, o.is_compute) END AS is_compute
 FROM _pieces AS p
 LEFT JOIN (SELECT place, launch_index, fact, needed, is_compute FROM _swept WHERE reaches) AS o
     ON p.place = o.place AND CASE WHEN p.fact IS NULL THEN p.launch_index END = o.launch_index;

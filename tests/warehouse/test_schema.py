@@ -290,6 +290,12 @@ def test_relations_of_users_may_have_any_name(name: str) -> None:
     assert [step for step in found if not step.startswith("_")] == []
 
 
+def test_statements_are_printed_in_one_way() -> None:
+    """What `REPLACE` lists is printed in any order, and a database whose text is another one is refused as changed."""
+    replacing = [one.name for one in loader.headers().values() if re.search(r"\* REPLACE \(", one.sql)]
+    assert replacing == []
+
+
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
