@@ -1,14 +1,17 @@
 """The command line's tree: the program, its groups, and what every command in it has in common.
 
-A command declares where it belongs by its decorator, `@analyze.command(…)` for `kerneldb analyze …`; importing
-`kerneldb.cli` finds it. Every command and group takes `--db`, and errors become messages and exit codes here.
+A command declares where it belongs by its decorator, `@analyze.command(…)` for `kerneldb analyze …`; `load` finds it.
+Every command and group takes `--db`, and errors become messages and exit codes here.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
+import importlib
 import os
+import pkgutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,10 +37,36 @@ TASKS: Final = {
     "MAINTAIN": ("db",),
 }
 """The headings of `kerneldb --help` with the commands and groups below each."""
+NAMES: Final = tuple(name for names in TASKS.values() for name in names)
 
 
 MOVED: Final = {"lake": "db"}
 """Commands that stood at the top, and the group that has them."""
+
+
+FOLDER: Final = Path(__file__).parent
+NOT_COMMANDS: Final = "docs"
+"""The module that writes docs/cli.md, which reads the tree of commands."""
+
+
+def load(name: str) -> None:
+    """Import what makes the command `name` whole: its own module where it has one, else those of all commands.
+
+    All take more than a tenth of a second to import, which is as long as many a command works.
+    """
+    there = cli.commands.get(name)
+    if there is None and name in NAMES and (FOLDER / f"{name}.py").exists():
+        importlib.import_module(f"kerneldb.cli.{name}")
+    elif there is None or isinstance(there, click.Group):
+        load_all()
+
+
+@functools.cache
+def load_all() -> None:
+    """Import every module here: each adds its commands to the program or to a group of it."""
+    for module in pkgutil.iter_modules([str(FOLDER)]):
+        if module.name != NOT_COMMANDS:
+            importlib.import_module(f"kerneldb.cli.{module.name}")
 
 
 @dataclasses.dataclass
@@ -141,7 +170,7 @@ class Root(Group):
         """As in click, and moved commands as before; where no command but a file or folder is named, its overview."""
         if args[0] in MOVED and not Path(args[0]).exists():
             args = [MOVED[args[0]], *args]
-        if args[0] not in self.commands and Path(args[0]).exists():
+        if args[0] not in NAMES and Path(args[0]).exists():
             from kerneldb.cli.overview import overview
 
             return "", overview, args
@@ -149,10 +178,17 @@ class Root(Group):
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """The commands in the order of their headings."""
-        return [name for names in TASKS.values() for name in names]
+        load_all()
+        return list(NAMES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """As in click; no module of another command is imported."""
+        load(cmd_name)
+        return super().get_command(ctx, cmd_name)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands and groups by task."""
+        load_all()
         width = max(map(len, self.commands))
         for task, names in TASKS.items():
             with formatter.section(task):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import signal
 import subprocess
@@ -49,6 +50,15 @@ def modules_after(*arguments: str) -> set[str]:
 @pytest.mark.parametrize("arguments", [["--help"], ["query", "--help"], ["db", "completion", "bash"]])
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     assert modules_after(*arguments).isdisjoint(HEAVY)
+
+
+def test_a_command_imports_no_module_of_another() -> None:
+    imported = modules_after("ingest", "--help")
+    assert "kerneldb.cli.ingest" in imported
+    others = {
+        f"kerneldb.cli.{name}" for name in (*itertools.chain.from_iterable(TASKS.values()), "compare", "lake")
+    } - {"kerneldb.cli.ingest"}
+    assert imported.isdisjoint(others)
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
