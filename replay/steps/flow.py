@@ -26,6 +26,7 @@ from kerneldb.replay.resolve.tensors import TORCH_NAMES, Shape
 from kerneldb.replay.steps.gradients import Gradients
 from kerneldb.replay.steps.memory import Epoch, Memory, Op, View, in_time
 from kerneldb.replay.steps.optimizers import Optimizer
+from kerneldb.replay.steps.orders import Lists
 from kerneldb.replay.steps.outlines import Result
 from kerneldb.replay.steps.templates import Semantics, Tree
 from kerneldb.replay.steps.tensors import EVALUATES, Frame, Recorded, Value, Wanted, wanted_of
@@ -79,7 +80,7 @@ class Flow:
         self._before = ""
         self._takers: dict[str, list[Value]] = defaultdict(list)
         self._gradients = Gradients(self._frames, self._told, self.given, self._newest)
-        self._optimizer = Optimizer(self._gradients, self.given)
+        self._optimizer = Optimizer(self._gradients, self.given, Lists(listed, tree).entries)
 
     def begin(self, recorded: Recorded) -> None:
         """An operator begins: what it takes is among what there is."""

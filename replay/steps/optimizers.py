@@ -1,22 +1,27 @@
 """Optimizers while the flow of data is inferred: what their operators take, by what the operators mean.
 
 Parameters are those whose gradients the backward pass kept; their state was there before. The recipes are those of
-torch/optim (SGD, Adam and AdamW), with lists of tensors, one by one and fused.
+torch/optim (SGD, Adam and AdamW), with lists of tensors, one by one and fused. An operator of lists that goes through
+them one by one shows what is in them and in which order (`orders`).
 """
 
 from __future__ import annotations
 
 import itertools
+import operator
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from kerneldb.replay.resolve import recorded
 from kerneldb.replay.resolve.recorded import short_name
+from kerneldb.replay.resolve.tensors import Shape
 from kerneldb.replay.steps.gradients import Gradients
+from kerneldb.replay.steps.orders import FUSED, LISTS, ordered
 from kerneldb.replay.steps.tensors import Frame, Value, Wanted
 
 PARAMETER, GRADIENT, FIRST, SECOND, LAST = "parameter", "gradient", "first moment", "second moment", "last"
+STEP: Final = "step"
 DECAY: Final = 0.9985
 """A parameter is multiplied by no less for its decay."""
 ROLES: Final = {
@@ -34,15 +39,21 @@ NAMED: Final = {
     "self": PARAMETER, "grads": GRADIENT, "exp_avgs": FIRST, "exp_avg_sqs": SECOND, "momentum_buffer_list": FIRST,
 }  # fmt: skip
 """The same of fused operators, by the names of their arguments."""
-LISTS, FUSED = "_foreach_", "_fused_"
+ADAM: Final = (PARAMETER, GRADIENT, FIRST, SECOND, "", STEP)
+FUSED_LISTS: Final = {"adam": ADAM, "adamw": ADAM, "sgd": (PARAMETER, GRADIENT, FIRST)}
+"""The same in the order of their lists, where the profiler dropped those: then torch cannot say the names."""
 
 
 class Optimizer:
     """Steps of an optimizer, once there are gradients."""
 
-    def __init__(self, gradients: Gradients, given: Callable[[Wanted], Value]) -> None:
+    def __init__(
+        self, gradients: Gradients, given: Callable[[Wanted], Value], entries: Callable[[int], tuple[Shape, ...]]
+    ) -> None:
         self._gradients = gradients
         self._given = given
+        self._entries = entries
+        self._listed: dict[tuple[Shape, ...], list[Value]] = {}
         self._state: dict[tuple[Value, str], Value] = {}
         self._begun: dict[str, set[Value]] = defaultdict(set)
         self._last: list[Value] = []
@@ -87,11 +98,13 @@ class Optimizer:
         known = fused or short in ROLES or short in {"mul_", "add_"}
         if not known or not lists or any(read[place].dims for place in lists):
             return ()
-        if self._counts(short, lists):
+        entries = self._entries(frame.recorded.op_id)
+        if self._counts(short, lists) or (entries and not any(entries)):
             return ()
-        names = [NAMED.get(frame.named(place), "") for place in lists]
-        roles = names if fused else self._roles(frame, short, len(lists))
-        owners = sorted(self._gradients.parameters, key=lambda value: value.made)
+        roles = FUSED_LISTS.get(short.split("_")[2], ()) if fused else self._roles(frame, short, len(lists))
+        if not roles:
+            return ()
+        owners = self._in_lists(entries)
         named = dict(zip(lists, roles, strict=False))
         self._owners, self._did, self._running = owners, (short, roles[0]), frame
         parts = {
@@ -100,6 +113,19 @@ class Optimizer:
             if role
         }
         return tuple(parts.get(place, ()) for place in range(len(read)))
+
+    def _in_lists(self, entries: tuple[Shape, ...]) -> list[Value]:
+        """The parameters of the lists in their order; one that nothing used in this step was there before."""
+        known = sorted(self._gradients.parameters, key=lambda value: value.made)
+        if not entries:
+            return known
+        if entries not in self._listed:
+            places = ordered([one.view.dims for one in known], entries)
+            self._listed[entries] = [
+                self._given(Wanted(0, dims, _contiguous(dims), known[0].view.dtype)) if place is None else known[place]
+                for dims, place in zip(entries, places, strict=True)
+            ]
+        return self._listed[entries]
 
     def _counts(self, short: str, lists: Sequence[int]) -> bool:
         """Whether it counts steps: what it adds to is no tensor of a parameter."""
@@ -113,9 +139,9 @@ class Optimizer:
             yield from self._owners
             return
         taken = self._begun[short] if len(wanted) == 1 else set()
-        ordered = sorted(self._gradients.parameters, key=lambda value: value.made)
+        known = sorted(self._gradients.parameters, key=lambda value: value.made)
         for one in wanted:
-            owner = next((value for value in ordered if value not in taken and one.fits(value)), None)
+            owner = next((value for value in known if value not in taken and one.fits(value)), None)
             if owner is not None:
                 taken.add(owner)
             yield owner
@@ -159,8 +185,10 @@ class Optimizer:
             return self._last[place] if place < len(self._last) else self._given(wanted)
         if role == PARAMETER:
             return owner
-        if role == GRADIENT:
+        if role == GRADIENT and owner in self._gradients.parameters:
             return self._gradients.parameters[owner]
+        if role == STEP:
+            return self._given(Wanted(0, (), (), "float"))
         if (owner, role) not in self._state:
             self._state[owner, role] = self._given(wanted)
         return self._state[owner, role]
@@ -174,3 +202,8 @@ class Optimizer:
 
 def _like(value: Value) -> Wanted:
     return Wanted(0, value.view.dims, value.view.strides, value.view.dtype)
+
+
+def _contiguous(dims: Shape) -> Shape:
+    strides = itertools.accumulate(reversed(dims[1:]), operator.mul, initial=1)
+    return tuple(strides)[::-1] if dims else ()

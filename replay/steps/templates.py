@@ -97,6 +97,14 @@ class Tree:
             yield one
             yield from self.walk(one)
 
+    def outermost(self, op_id: int, chosen: Callable[[OpCall], bool]) -> Iterator[int]:
+        """The operators below one that are chosen, and are not below another one that is."""
+        for one in self.below(op_id):
+            if chosen(self._calls[one]):
+                yield one
+            else:
+                yield from self.outermost(one, chosen)
+
     def align(self, op_id: int, template: Inside) -> Aligned:
         """Find the operators of a template below a recorded one: each after the one before, not below it."""
         listed = list(self.walk(op_id))
