@@ -188,7 +188,7 @@ def ray_workers() -> list[int]:
 
 
 def wait_for(what: str, ready: Any) -> Any:
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 600  # a busy machine starts the workers of Ray one after the other
     while not (found := ready()):
         assert time.monotonic() < deadline, f"waited for {what}"
         time.sleep(0.1)
