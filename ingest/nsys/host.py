@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -68,7 +69,6 @@ class Calls:
         self._processes = Processes()
         self._parts: dict[str, list[pl.Series]] = {name: [] for name in LINKED}
         self._names = names.select(nameId="id", name=pl.col("value").str.replace(VERSION, ""))
-        self._index: _Index | None = None
         self.counts: Counter[str] = Counter()
         self.window: times.Window = (None, None)
 
@@ -117,10 +117,13 @@ class Calls:
         for name, parts in self._parts.items():
             parts.append(copied[name])
 
+    @functools.cached_property
+    def _index(self) -> _Index:
+        """The calls by number, once all are added."""
+        return _Index(self._parts)
+
     def are_ambiguous(self, process: pl.Series, correlation: pl.Series) -> pl.Series:
         """Whether several calls have the number: then only a time of the host tells which of them is meant."""
-        if self._index is None:
-            self._index = _Index(self._parts)
         return self._index.are_repeated(self._processes.keys(process, correlation))
 
     def behind(self, process: pl.Series, correlation: pl.Series, start: pl.Series) -> pl.DataFrame:
@@ -129,8 +132,6 @@ class Calls:
         Columns: `api_index`, `thread`, `api_call`, `launch_start_ns`, `launch_duration_ns`, `range_id`.
         `process` is `globalPid` // 2^24.
         """
-        if self._index is None:
-            self._index = _Index(self._parts)
         taken = self._index.find(self._processes.keys(process, correlation), start)
         named = taken.join(self._names, on="nameId", how="left", maintain_order="left")
         return named.select(
