@@ -77,6 +77,18 @@ def _state(path: Path) -> tuple[int, int, int] | None:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
+def require_own(*paths: Path) -> None:
+    """Raise WarehouseError for a path that is a link, pipe or device: who writes there would write, or wait, elsewhere.
+
+    For files that belong to a database and lie beside it: a folder that somebody else packed may bring those, too.
+    """
+    for path in paths:
+        if path.is_symlink() or (path.exists() and not path.is_file() and not path.is_dir()):
+            raise WarehouseError(
+                f"{path} is no file, but a link, pipe or device, which writing to the database would change. Remove it"
+            )
+
+
 @contextlib.contextmanager
 def spool_folder(database: Path) -> Iterator[Path]:
     """A new empty folder beside the database, removed at the end."""

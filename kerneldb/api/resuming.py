@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import glob
 import os
 import shutil
 import tempfile
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from kerneldb.errors import UsageError
+from kerneldb.files import require_own
 from kerneldb.replay.host import fleet
 from kerneldb.replay.wire import plan
 
@@ -113,7 +115,12 @@ class Files:
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[None]:
-        """Be the only process that replays into the database. Raises UsageError where another one does."""
+        """Be the only process that replays into the database. Raises UsageError where another one does.
+
+        Raises WarehouseError where one of the files is a link.
+        """
+        beside = self.plan.parent.glob(f"{glob.escape(self.journal.name)}*")
+        require_own(*beside, *(self.aside.iterdir() if self.aside.is_dir() else ()))
         path = self.plan.with_name(f"{self.plan.name}.lock")
         file = _locked(path)
         try:

@@ -32,6 +32,8 @@ INTERRUPTED: Final = "Query interrupted"
 FAILED: Final = "Failed to "
 """How DuckLake begins to say what it could not write."""
 HOLDER: Final = re.compile(r"\(PID (\d+)\)")
+LOGS: Final = (".wal", ".wal.checkpoint", ".wal.recovery")
+"""What DuckDB reads, writes, empties and removes beside a file."""
 HEADERS: Final = 3 * 4096
 """Bytes of a DuckDB file before its first block: the main header and two about the newest checkpoint."""
 MARK: Final = b"DUCK"
@@ -64,6 +66,7 @@ def opened(
         raise _missing(path)
     if path.is_fifo() or path.is_socket() or path.is_char_device() or path.is_block_device():
         raise WarehouseError(f"{path} cannot be opened: it is no file, but a pipe or a device")
+    files.require_own(*(path.with_name(f"{path.name}{ending}") for ending in LOGS))
     con = bare()
     try:
         _attach_patiently(con, path, attach, timeout, prepare)

@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 import duckdb
 
 from kerneldb.errors import KerneldbError, UsageError, WarehouseError, WarehouseLockedError, WarehouseMissingError
+from kerneldb.files import require_own
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse.engine import bare, confine, interrupts, literal, settle, store_errors, transaction
 from kerneldb.warehouse.place import Place, masked
@@ -309,7 +310,8 @@ def _make_folders(con: Connection, data: str) -> None:
     """Make the folders of all tables: confined to `data`, the engine cannot make the ones above its files."""
     if not data.startswith(REMOTE):
         for (table,) in con.execute(statement("lake", "tables")).fetchall():
-            Path(data, "main", table).mkdir(parents=True, exist_ok=True)
+            if Path(table).name == table:  # a name of a stranger could lead elsewhere
+                Path(data, "main", table).mkdir(parents=True, exist_ok=True)
 
 
 def _use_credentials(con: Connection) -> None:
@@ -396,7 +398,9 @@ def _turn(place: Place, con: Connection, timeout: float) -> Iterator[None]:
                 with contextlib.suppress(duckdb.Error):  # a server that is gone holds nothing
                     queue.rollback()
     else:
-        with place.path.with_name(f"{place.path.name}.commit").open("a+", encoding="utf-8") as file:
+        lock = place.path.with_name(f"{place.path.name}.commit")
+        require_own(lock)
+        with lock.open("a+", encoding="utf-8") as file:
             _wait_for(place, timeout, lambda: _locked(file), lambda: _written(file))
             file.truncate(0)
             file.write(f"process {os.getpid()}, {time.time_ns()}")

@@ -12,13 +12,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import re
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kerneldb.errors import UsageError
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import commit, lakes, migrate, reconciliation, runs
+from kerneldb.warehouse import commit, lakes, migrate, reconciliation, runs, strangers
 from kerneldb.warehouse.engine import allow, literal, store_errors, transaction
 from kerneldb.warehouse.place import Place
 from kerneldb.warehouse.session import session_of
@@ -38,6 +39,8 @@ STAGED_FROM: Final = 500
 """Tables with so many rows of a trace become files of their own; fewer rows are inserted with the transaction."""
 PER_COMMIT: Final = 8
 """Traces in one transaction: a commit to a lake costs some round trips, however much it adds."""
+ODD: Final = re.compile(r"[^\w.-]", re.ASCII)
+LONGEST_NAME: Final = 80
 DIMENSIONS: Final = ("kernel_names", "op_calls", "signatures")
 
 
@@ -79,7 +82,8 @@ def prepare(con: Connection, trace_ids: Sequence[str], data: str | None) -> Part
     con.execute(statement("lake", "used_names"), {"trace_ids": list(trace_ids)})
     files: dict[tuple[str, str], str] = {}
     rows: dict[str, list[str]] = {}
-    for (table,) in con.execute(statement("lake", "trace_tables"), {"database": "source"}).fetchall():
+    ours = {"database": "source", "tables": strangers.names()["tables"]}
+    for (table,) in con.execute(statement("lake", "trace_tables"), ours).fetchall():
         sql = statement("lake", "counts").format(table=table)
         counts = con.execute(sql, {"trace_ids": list(trace_ids)}).fetchall()
         large = [trace_id for trace_id, n in counts if n >= STAGED_FROM] if data is not None else []
@@ -89,7 +93,8 @@ def prepare(con: Connection, trace_ids: Sequence[str], data: str | None) -> Part
 
 
 def _write(con: Connection, folder: str, table: str, trace_id: str) -> str:
-    file = f"{folder}{trace_id.replace(':', '-')}-{uuid.uuid4().hex[:12]}.parquet"
+    named = ODD.sub("-", trace_id)[:LONGEST_NAME]  # an id of a stranger may be any text
+    file = f"{folder}{named}-{uuid.uuid4().hex[:12]}.parquet"
     copy = statement("lake", "stage")
     con.execute(copy.format(table=table, trace_id=literal(trace_id), file=literal(file)))
     return file

@@ -109,12 +109,14 @@ SELECT trace_id FROM traces WHERE list_contains($trace_ids::VARCHAR[], trace_id)
 
 -- name: trace_tables
 -- The tables whose rows belong to traces, but for the traces themselves, their notes, which the user owns, and what joins them with others or is
--- found by comparing them: their histories. Not by duckdb_columns(), which binds every view first.
+-- found by comparing them: their histories. Not by duckdb_columns(), which binds every view first. Only our own tables: a file may hold others,
+-- whose names would become part of the statements below.
 SELECT table_name
 FROM duckdb_tables()
 WHERE
     database_name = $database
     AND schema_name = 'main'
+    AND list_contains($tables::VARCHAR[], table_name)
     AND regexp_matches(sql, '[(, ]"?trace_id"? VARCHAR')
     AND table_name NOT IN ('traces', 'trace_tags', 'trace_links', 'launch_prints')
     AND NOT starts_with(table_name, 'history_')
@@ -233,9 +235,9 @@ WITH columns AS (
 )
 
 SELECT
-    'INSERT INTO "' || table_name || '" VALUES (' || string_agg(filler, ', ' ORDER BY column_index) || ');' AS filled,
-    'DELETE FROM "' || table_name || '" WHERE '
-    || coalesce(string_agg('"' || column_name || '" = ' || filler, ' AND ' ORDER BY column_index) FILTER (NOT is_nullable), 'true')
+    'INSERT INTO "' || replace(table_name, '"', '""') || '" VALUES (' || string_agg(filler, ', ' ORDER BY column_index) || ');' AS filled,
+    'DELETE FROM "' || replace(table_name, '"', '""') || '" WHERE '
+    || coalesce(string_agg('"' || replace(column_name, '"', '""') || '" = ' || filler, ' AND ' ORDER BY column_index) FILTER (NOT is_nullable), 'true')
     || ';' AS emptied
 FROM columns
 GROUP BY table_name

@@ -206,6 +206,41 @@ def test_what_a_stranger_adds_reaches_nothing(stranger: Path, tmp_path: Path) ->
                 opened.query(f"FROM {name}", write=write)
 
 
+def test_the_name_of_a_table_is_no_statement(stranger: Path, empty_file: Path, tmp_path: Path, right: object) -> None:
+    """A table beside ours looks as if it held rows of traces; its name ends one statement and begins others."""
+    mine = shutil.copy(empty_file, tmp_path / "mine.duckdb")
+    Warehouse(mine).query("INSERT INTO annotations (signature_id, key, value) VALUES ('s', 'k', 'mine')", write=True)
+    name = "a GROUP BY ALL; DELETE FROM warehouse.main.annotations; SELECT trace_id, count(*) FROM source.main.a"
+    changed(stranger, "CREATE TABLE a (trace_id VARCHAR)", f'CREATE TABLE "{name}" (trace_id VARCHAR)')
+    done = CliRunner().invoke(cli, ["--db", str(mine), "lake", "pull", "--from", str(stranger)])
+    assert done.exit_code == 0, done.output
+    assert Warehouse(mine).query(TOTAL).to_pylist() == right
+    assert Warehouse(mine).query("SELECT value FROM annotations WHERE key = 'k'").to_pylist() == [{"value": "mine"}]
+
+
+LINKS = [".wal", ".wal.checkpoint", ".wal.recovery"]
+
+
+@pytest.mark.parametrize("ending", [*LINKS, ".replay", ".replay-plan.new", ".replay-plan.lock"])
+def test_links_beside_a_database_are_not_written_through(stranger: Path, tmp_path: Path, ending: str) -> None:
+    """A folder that was packed by others may hold links under the names of files that belong to a database."""
+    yours = tmp_path / "yours"
+    yours.write_text("a diary\n")
+    link = stranger.with_name(f"{stranger.name}{ending}")
+    link.symlink_to(yours)
+    words = ["traces"] if ending in LINKS else ["replay", "--device", "cpu", "--no-energy"]
+    done = CliRunner().invoke(cli, ["--db", str(stranger), *words])
+    assert (done.exit_code, f"{link.name} is no file" in done.stderr) == (3, True), done.output
+    assert yours.read_text() == "a diary\n"
+    assert link.is_symlink()
+
+
+def test_a_pipe_beside_a_database_is_not_waited_for(stranger: Path) -> None:
+    os.mkfifo(stranger.with_name(f"{stranger.name}.wal"))
+    with pytest.raises(WarehouseError, match="is no file"):
+        Warehouse.open(stranger)
+
+
 def test_what_is_not_ours_stays(stranger: Path, right: object) -> None:
     wide = ", ".join(f"{place} AS c{place}" for place in range(5_000))
     tables = "CREATE TABLE theirs.launches AS SELECT 1 AS a", f"CREATE TABLE wide AS SELECT {wide}"

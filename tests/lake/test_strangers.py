@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sqlite3
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
 
 from kerneldb.errors import WarehouseError, WarehouseVersionError
-from kerneldb.warehouse import Warehouse, lakes, upkeep
+from kerneldb.warehouse import Warehouse, lakes, transfer, upkeep
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kerneldb.warehouse.place import Place
 
 CHANGED = {
@@ -78,6 +78,38 @@ def test_a_catalog_that_names_your_folder_is_refused(sqlite_lake: Place, tmp_pat
     (home / "main" / "traces" / "diary.txt").touch()
     with pytest.raises(WarehouseError, match=r"something else: .*diary\.txt"):
         upkeep.compact(sqlite_lake, 0, 24, 30)
+
+
+def test_names_of_tables_and_traces_lead_nowhere(sqlite_lake: Place, many_traces: Path, tmp_path: Path) -> None:
+    """A table that was never filled gets a row for a moment, and a folder; files of a trace have its id in the name."""
+    for name in ("../../elsewhere", 'a" VALUES (1); DELETE FROM schema_docs; --'):
+        define(sqlite_lake, f'CREATE TABLE "{name.replace(chr(34), chr(34) * 2)}" (a INTEGER)')
+    lakes.close_all()
+    before = Warehouse(sqlite_lake).query("SELECT count(*) AS n FROM schema_docs").to_pylist()
+    upkeep.init(sqlite_lake, None, 30)
+    assert Warehouse(sqlite_lake).query("SELECT count(*) AS n FROM schema_docs").to_pylist() == before
+    other, odd = tmp_path / "other.duckdb", "../../../trace; 'x'" + "y" * 300
+    shutil.copy(many_traces, other)
+    for table in ("traces", "launches", "rollups"):
+        sql = f"UPDATE {table} SET trace_id = $odd WHERE trace_id = 'trace-1'"
+        Warehouse(other).query(sql, {"odd": odd}, write=True)
+    assert transfer.publish(sqlite_lake, 30, other, [odd]) == [odd]
+    assert Warehouse(sqlite_lake).query("SELECT DISTINCT trace_id FROM launches").to_pylist() == [{"trace_id": odd}]
+    with lakes.reading(sqlite_lake) as con:
+        data = Path(lakes.data_path(con))
+    assert not list(tmp_path.parent.rglob("elsewhere"))
+    assert list((data / "main" / "launches").glob("..-..-..-trace---x-y*.parquet"))
+
+
+def test_a_link_for_the_lock_is_not_written_through(sqlite_lake: Place, tmp_path: Path) -> None:
+    yours = tmp_path / "yours"
+    yours.write_text("a diary\n")
+    lock = sqlite_lake.path.with_name(f"{sqlite_lake.path.name}.commit")
+    lock.unlink(missing_ok=True)
+    lock.symlink_to(yours)
+    with pytest.raises(WarehouseError, match=r"commit is no file"):
+        Warehouse(sqlite_lake).write(lambda con: con.execute("DELETE FROM annotations"))
+    assert yours.read_text() == "a diary\n"
 
 
 def test_compaction_removes_no_file_elsewhere(sqlite_lake: Place, tmp_path: Path) -> None:
