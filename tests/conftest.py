@@ -48,10 +48,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before marks choose what runs
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that read the collection of large traces, by the fixture that knows where it is."""
+    """Mark the tests that read the collection of large traces, by the fixture that knows where it is.
+
+    What is thorough there is more of the same, which takes as long as all else.
+    """
     for item in items:
         if "shared_data" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.collection)
+        thorough, of_collection, volume = (
+            item.get_closest_marker(name) for name in ("thorough", "collection", "volume")
+        )
+        if thorough is not None and of_collection is not None:
+            item.add_marker(pytest.mark.volume)
+        elif volume is not None and thorough is None:
+            item.add_marker(pytest.mark.thorough)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

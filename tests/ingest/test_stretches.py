@@ -33,7 +33,7 @@ TABLES = {
     "op_calls": "call_id",
     "signatures": "signature_id",
 }
-STEPS = 120
+STEPS = 40
 STEP = 400_000
 
 

@@ -187,11 +187,11 @@ def ray_workers() -> list[int]:
     return found
 
 
-def wait_for(what: str, ready: Any) -> Any:
+def wait_for(what: str, ready: Any, pause_s: float = 0.1) -> Any:
     deadline = time.monotonic() + 600  # a busy machine starts the workers of Ray one after the other
     while not (found := ready()):
         assert time.monotonic() < deadline, f"waited for {what}"
-        time.sleep(0.1)
+        time.sleep(pause_s)
     return found
 
 
@@ -210,10 +210,11 @@ def test_ray_cluster_that_loses_a_worker_and_a_node(traces: Path, postgres_lake:
         "-q",
     ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as ingest:
-        wait_for("a first trace", lambda: names(postgres_lake))
+        # To ask a lake takes as much of a processor as to read one of these traces, which waits for it meanwhile.
+        wait_for("a first trace", lambda: names(postgres_lake), 1.0)
         victim = wait_for("a worker", ray_workers)[0]
         os.kill(victim, signal.SIGKILL)
-        wait_for("a second worker", lambda: len(names(postgres_lake)) > 3)
+        wait_for("a second worker", lambda: len(names(postgres_lake)) > 3, 1.0)
         cluster.stdin.write("remove\n")
         cluster.stdin.flush()
         assert cluster.stdout.readline() == "removed\n"

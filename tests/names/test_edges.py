@@ -117,7 +117,7 @@ FEW = {(HEADS[number * step % len(HEADS)], part) for step in (0, 1, 5) for numbe
 """Every part behind no head and behind two others, and every head before some part."""
 
 
-@pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.thorough)], ids=["few", "all"])
+@pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.volume)], ids=["few", "all"])
 def test_names_of_100_kilobytes_take_no_time(few: bool) -> None:
     slow = []
     for head in HEADS:

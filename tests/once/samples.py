@@ -108,7 +108,10 @@ def each_collection() -> list[object]:
 def each_group() -> list[object]:
     return [
         pytest.param(
-            collection, name, marks=_needs(collection) if name == IN_EVERY_RUN else _thorough(collection), id=name
+            collection,
+            name,
+            marks=[_needs(collection), *([] if name == IN_EVERY_RUN else [pytest.mark.volume])],
+            id=name,
         )
         for collection in ALL
         for name in collection.groups

@@ -24,7 +24,7 @@ from tests.recording import damage
 
 BATCH = 15
 USUAL, ALL = 45, 90
-BATCHES = [pytest.param(first, marks=() if first < USUAL else pytest.mark.thorough) for first in range(0, ALL, BATCH)]
+BATCHES = [pytest.param(first, marks=() if first < USUAL else pytest.mark.volume) for first in range(0, ALL, BATCH)]
 TABLES = ("traces", "launches", "measurements", "power_samples", "trace_files", "trace_tags")
 Sound = tuple[Path, dict[str, Any]]
 COUNTS = ", ".join(f"(SELECT count(*) FROM {table})" for table in TABLES)

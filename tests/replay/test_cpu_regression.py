@@ -29,7 +29,7 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.fixture(scope="module", params=["few", pytest.param("others", marks=pytest.mark.thorough)])
+@pytest.fixture(scope="module", params=["few", pytest.param("others", marks=pytest.mark.volume)])
 def results(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, list[regression.Job]]:

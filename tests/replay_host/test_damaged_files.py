@@ -386,7 +386,7 @@ def test_a_damaged_file_is_refused_in_one_line_or_still_valid(case: Case, way: s
     judge(case, way, FEW[way])
 
 
-@pytest.mark.thorough
+@pytest.mark.volume
 @pytest.mark.parametrize("way", WAYS)
 def test_so_it_is_with_many_damaged_files(case: Case, way: str) -> None:
     judge(case, way, MANY[way])
