@@ -15,6 +15,7 @@ from kerneldb.ingest.nsys import reports
 from kerneldb.ingest.nsys.host import Calls
 from kerneldb.ingest.nsys.ranges import THREAD, Ranges
 from kerneldb.ingest.nsys.store import Numbering, Schema, Store, frame
+from kerneldb.ingest.output import Report
 
 COMMON: Final[Schema] = dict.fromkeys(
     (
@@ -88,10 +89,10 @@ class Activities:
                 done += part.height
                 yield self._rows(part.hstack([index]), kind)
 
-    @property
-    def unplaced(self) -> int:
-        """Activities whose GPU is not known."""
-        return self._numbering.unknown
+    def account(self, report: Report) -> None:
+        """Count what is not known of the activities."""
+        report.add("lost", "name of a kernel", self.seen.unnamed)
+        self._numbering.account("lost", "a launch", report)
 
     def symbols(self) -> pl.DataFrame:
         """Rows of `kernel_symbols` without trace_id: the mangled name of each kernel, where it differs."""

@@ -43,7 +43,6 @@ OTHERS: Final = {
 """Table of kerneldb → what its rows are."""
 ROW_BYTES: Final = 54
 """Bytes of a row of kernels or calls in a real export, on average."""
-UNPLACED: Final = "GPU of a launch: ordinals differ between processes, and the export does not map those of this one"
 HIDDEN: Final = "CUDA graph recorded as a whole: its kernels are not in the export"
 
 
@@ -131,11 +130,11 @@ def convert_tables(
 def _write_events(output: Output, tables: Store, strings: pl.DataFrame, calls: Calls) -> None:
     """Write what is neither GPU work nor a call nor a range."""
     output.write("sync_events", events.synchronisation(tables, calls, output.report))
-    for part in events.gpu_metrics(tables):
+    for part in events.gpu_metrics(tables, output.report):
         output.write("samples", part)
     for part in events.cpu_samples(tables, strings):
         output.write("cpu_samples", part)
-    for part in events.memory(tables):
+    for part in events.memory(tables, output.report):
         first = output.written["memory_events"]
         output.write("memory_events", part.with_columns(event_index=pl.int_range(first, first + part.height)))
 
@@ -149,8 +148,7 @@ def _count(output: Output, activities: Activities, calls: Calls, ranges: Ranges)
     report.add("stored", "NVTX range or mark", ranges.count)
     for table, what in OTHERS.items():
         report.add("stored", what, output.written[table])
-    report.add("lost", "name of a kernel", activities.seen.unnamed)
-    report.add("lost", UNPLACED, activities.unplaced)
+    activities.account(report)
     report.add("note", HIDDEN, kinds.get("graph", 0))
     report.add("note", "NVTX range that the recording cut", ranges.unfinished)
 

@@ -42,6 +42,7 @@ SAMPLE: Final[Schema] = {
 }
 FRAME: Final[Schema] = dict.fromkeys(("id", "symbol", "module", "unresolved", "stackDepth"), pl.Int64)
 STATES: Final[Schema] = {"id": pl.Int64, "label": pl.String, "name": pl.String}
+TAKEN: Final = "the export maps it to no process, and its number is the ordinal of another one"
 SLICE_SAMPLES: Final = 1 << 15
 MEMORY: Final[Schema] = {
     **dict.fromkeys(("start", "globalPid", "deviceId", "address", "bytes", "memKind", "memoryOperationType"), pl.Int64),
@@ -74,9 +75,10 @@ def synchronisation(store: Store, calls: Calls, report: Report) -> pl.DataFrame:
     A wait names the record that it waits for by event and `eventSyncId`; exports before 2024 do not have that number.
     Records whose call is not known are counted.
     """
-    numbered = Numbering(store).numbered
-    records = numbered(frame(store, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", RECORD), PID)
-    waits = numbered(frame(store, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", SYNC), PID)
+    numbering = Numbering(store)
+    records = numbering.numbered(frame(store, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", RECORD), PID)
+    waits = numbering.numbered(frame(store, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", SYNC), PID)
+    numbering.account("unread", "a synchronisation or record of an event", report)
     made = pl.concat([_recorded(records, calls, report), _waited(waits, _recorded_last(records), calls)])
     return made.sort("start_ns", "correlation_id", maintain_order=True).select(
         pl.int_range(pl.len(), dtype=pl.Int64).alias("sync_index"), pl.all()
@@ -157,8 +159,11 @@ def _columns(
     )
 
 
-def gpu_metrics(store: Store) -> Iterator[pl.DataFrame]:
-    """Rows of `samples` without trace_id: a counter per metric, such as `SM Active` in %."""
+def gpu_metrics(store: Store, report: Report) -> Iterator[pl.DataFrame]:
+    """Rows of `samples` without trace_id: a counter per metric, such as `SM Active` in %.
+
+    A GPU without an ordinal keeps its own number, unless that is the ordinal of another one; such samples are counted.
+    """
     names = frame(store, "TARGET_INFO_GPU_METRICS", METRIC_NAME).unique(["typeId", "metricId"], keep="last")
     parts = pl.col("metricName").str.extract_groups(r"^(.*?)\s*(?:\[(?:Throughput )?([^\]]*)\])?$")
     described = names.select("typeId", "metricId", counter=parts.struct.field("1"), unit=parts.struct.field("2"))
@@ -167,9 +172,11 @@ def gpu_metrics(store: Store) -> Iterator[pl.DataFrame]:
     for part in store.frames("GPU_METRICS", METRIC):
         rows = part.join(described, on=["typeId", "metricId"], how="left", maintain_order="left")
         gpu = pl.col("typeId") & GPU_OF_TYPE
+        taken = ~gpu.is_in(list(ordinals)) & gpu.is_in(list(ordinals.values()))
+        report.add("unread", f"GPU of a sample: {TAKEN}", rows.select(taken.sum()).item())
         yield rows.select(
             counter=pl.coalesce("counter", number),
-            device=gpu.replace(ordinals).cast(pl.Int32),
+            device=pl.when(~taken).then(gpu.replace(ordinals)).cast(pl.Int32),
             ts_ns="timestamp",
             value="value",
             unit="unit",
@@ -230,15 +237,15 @@ def _chains(store: Store, strings: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataF
     return pl.concat(parts), named.select("frame", text=text.str.replace_all(";", ",", literal=True))
 
 
-def memory(store: Store) -> Iterator[pl.DataFrame]:
+def memory(store: Store, report: Report) -> Iterator[pl.DataFrame]:
     """Rows of `memory_events` without trace_id and event_index."""
     labels = frame(store, "ENUM_CUDA_MEM_KIND", {"id": pl.Int64, "label": pl.String}).drop_nulls()
     kinds = dict(enumerate(MEMORY_KINDS)) | dict(labels.iter_rows())
     numbering = Numbering(store)
     for read in store.frames("CUDA_GPU_MEMORY_USAGE_EVENTS", MEMORY):
-        part = numbering.numbered(read, PID)
         kind = pl.col("memKind").replace_strict(kinds, default=None, return_dtype=pl.String)
         on_host = kind.is_in(ON_HOST).fill_null(value=False)
+        part = numbering.numbered(read.with_columns(pl.when(~on_host).then("deviceId")), PID)
         sign = pl.when(pl.col("memoryOperationType") == RELEASE).then(-1).otherwise(1)
         yield part.select(
             process=PID.cast(pl.String),
@@ -246,6 +253,7 @@ def memory(store: Store) -> Iterator[pl.DataFrame]:
             address=pl.col("address").reinterpret(signed=False).cast(pl.String),
             bytes=pl.col("bytes") * sign,
             device_type=pl.when(on_host).then(pl.lit("cpu")).otherwise(pl.lit("cuda")),
-            device=pl.when(~on_host).then("deviceId").cast(pl.Int32),
+            device=pl.col("deviceId").cast(pl.Int32),
             memory_kind=kind,
         )
+    numbering.account("unread", "an allocation or release", report)

@@ -284,6 +284,11 @@ class Numbering:
         self.unknown += named["_gpu"].null_count() - rows["deviceId"].null_count()
         return named.with_columns(deviceId="_gpu").drop("_pid", "_gpu")
 
+    def account(self, outcome: str, what: str, report: Report) -> None:
+        """Count the rows whose GPU is not known."""
+        why = "ordinals differ between processes, and the export does not map those of this one"
+        report.add(outcome, f"GPU of {what}: {why}", self.unknown)
+
 
 def arch_of_device(devices: pl.DataFrame) -> dict[int, str | None]:
     """Ordinal → architecture, None where processes disagree about it."""

@@ -111,6 +111,42 @@ def test_metrics_of_gpus_are_samples(tmp_path: Path) -> None:
     ]
 
 
+def test_a_gpu_that_no_process_uses_is_not_the_one_whose_ordinal_is_its_number(tmp_path: Path) -> None:
+    path = exports.build(
+        tmp_path / "small.sqlite",
+        extra={
+            "GPU_METRICS": [
+                {"timestamp": 10 * gpu, "typeId": gpu, "metricId": 0, "value": 40 + gpu} for gpu in range(3)
+            ]
+        },
+    )
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("DELETE FROM TARGET_INFO_CUDA_DEVICE WHERE gpuId = 0")
+        connection.commit()
+    found = convert_file(path, tmp_path / "spool")
+    assert found.rows("samples", "ts_ns", "device") == [(0, None), (10, 0), (20, 2)]
+    assert [n for reason, n in found.report("unread").items() if reason.startswith("GPU of a sample")] == [1]
+
+
+def test_waits_and_allocations_of_a_process_that_is_not_mapped_have_no_gpu(tmp_path: Path) -> None:
+    other = {**PLACE, "globalPid": exports.global_pid(exports.SECOND)}
+    held = [
+        {"start": n, "memKind": kind, "bytes": 64, "memoryOperationType": 0, "address": n, **place}
+        for n, (kind, place) in enumerate([(2, PLACE), (2, other), (0, other)], 1)
+    ]
+    waits = [{**wait(n, 5, 7, n, 3, 0, 0), **place} for n, place in enumerate([PLACE, other], 1)]
+    extra = {"CUDA_GPU_MEMORY_USAGE_EVENTS": held, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": waits}
+    path = exports.build(tmp_path / "small.sqlite", extra=extra)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE TARGET_INFO_CUDA_DEVICE SET pid = 333 WHERE pid = ?", (exports.SECOND,))
+        connection.commit()
+    found = convert_file(path, tmp_path / "spool")
+    assert found.rows("memory_events", "device") == [(1,), (None,), (None,)]  # the last one is memory of the host
+    assert found.rows("sync_events", "device") == [(1,), (None,)]
+    counted = [(reason.partition(":")[0], n) for reason, n in found.report("unread").items() if "GPU of" in reason]
+    assert counted == [("GPU of a synchronisation or record of an event", 1), ("GPU of an allocation or release", 1)]
+
+
 def test_samples_of_the_cpu_have_their_stack(tmp_path: Path) -> None:
     path = exports.build(tmp_path / "small.sqlite")
     names = ("id", "start", "cpu", "threadState", "globalTid", "cpuCycles")
