@@ -20,7 +20,7 @@ from kerneldb.ingest.amd import capture, unread
 from kerneldb.ingest.amd.agents import Agent, agent_of, archs, first_numbers, moved, numbered
 from kerneldb.ingest.amd.host import UNTIMED_RANGE, Host, Marker, is_range
 from kerneldb.ingest.amd.launches import COUNTED, NO_SYMBOL, UNKNOWN_KERNEL, Launches, copy_kind, is_halved
-from kerneldb.ingest.amd.rows import address_of, memory_rows, metric_rows
+from kerneldb.ingest.amd.rows import ADDRESSES, address_of, memory_rows, metric_rows, signed
 from kerneldb.ingest.columns import frame_of
 from kerneldb.ingest.launches import name_id
 from kerneldb.ingest.output import SLICE_ROWS, File, Output, Report
@@ -47,6 +47,7 @@ NO_NUMBER: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|-?\b(?:nan|inf(?:inity)?)\b'
 CALL_BUFFERS: Final = ("hip_api", "hsa_api", "rccl_api", "rocdecode_api", "rocjpeg_api", "ompt")
 PROCESS_RANGE: Final = ("roctxProcessRange", "roctxRangeStart")
 PC_SAMPLES: Final = "samples of the program counter (not supported)"
+IDS: Final = ("correlation_id", "external_id", "queue", "stream")
 Record = TypeVar("Record")
 SYMBOLS: Final = {
     **{"name": pl.String, "symbol_id": pl.Int64, "code_object_id": pl.Int64, "process": pl.String, "symbol": pl.String},
@@ -58,8 +59,8 @@ SYMBOLS: Final = {
 class Activities:
     """One process of the file."""
 
-    def __init__(self, process: Process) -> None:
-        self.process = process
+    def __init__(self, process: Process, report: Report) -> None:
+        self.process, self._report = process, report
         self.pid = None if process.metadata.pid is None else str(process.metadata.pid)
         agents = numbered(agent_of(facts) for facts in process.agents)
         self.agents: dict[int, Agent] = dict(zip(map(_handle, process.agents), agents, strict=True))
@@ -94,7 +95,7 @@ class Activities:
                 texts.get(call.correlation_id.internal or -1) or name,
                 call.start_timestamp,
                 call.end_timestamp,
-                call.correlation_id.internal,
+                _identity(call.correlation_id.internal),
                 part,
             )
             for call, name in ranges
@@ -110,6 +111,16 @@ class Activities:
         rest = (call for call in buffers.marker_api if not is_range(self.domain(call), self.operation(call)))
         return [*found, *rest]
 
+    def _frame(self, columns: Columns) -> pl.DataFrame:
+        """The columns as a frame, ids as signed numbers; what a column does not hold is left empty, and counted."""
+        made = {}
+        for name, (kind, given) in columns.items():
+            values = [_identity(value) for value in given] if name in IDS else given
+            made[name] = pl.Series(values, dtype=kind, strict=False)
+            odd = made[name].null_count() - given.count(None)
+            self._report.add("unread", f"value of {name} that its column does not hold: left empty", odd)
+        return pl.DataFrame(made)
+
     def _common(self, records: Sequence[Call] | Sequence[Dispatch]) -> Columns:
         """Process, times and the ids that tie an activity to its call and to the range that roctx pushed."""
         return {
@@ -122,7 +133,7 @@ class Activities:
 
     def call_rows(self, calls: Sequence[Call]) -> pl.DataFrame:
         """As `Host.add` takes them."""
-        return _frame(
+        return self._frame(
             {
                 **self._common(calls),
                 "thread": (pl.String, [_text(call.thread_id) for call in calls]),
@@ -146,7 +157,7 @@ class Activities:
             ours: (pl.Int64, [None if symbol is None else getattr(symbol, theirs) for symbol in symbols])
             for ours, theirs in REPORTED.items()
         }
-        return _frame(
+        return self._frame(
             {
                 **self._common(dispatches),
                 "kind": (pl.String, ["kernel" for _ in infos]),
@@ -171,7 +182,7 @@ class Activities:
         """As `Launches.add` takes them."""
         names = [self.operation(copy) for copy in copies]
         ends = [(self._device(copy.dst_agent_id.handle), self._device(copy.src_agent_id.handle)) for copy in copies]
-        return _frame(
+        return self._frame(
             {
                 **self._common(copies),
                 "kind": (pl.String, ["memcpy" for _ in copies]),
@@ -185,7 +196,7 @@ class Activities:
 
     def memory(self, allocations: Sequence[Allocation], scratch: bool) -> pl.DataFrame:
         """As `memory_rows` takes them."""
-        return _frame(
+        return self._frame(
             {
                 **self._common(allocations),
                 "thread": (pl.String, [_text(one.thread_id) for one in allocations]),
@@ -257,13 +268,14 @@ def as_dispatch(counted: Counted) -> Dispatch:
     return dispatch
 
 
-def _frame(columns: Columns) -> pl.DataFrame:
-    return pl.DataFrame({name: pl.Series(values, dtype=kind, strict=False) for name, (kind, values) in columns.items()})
-
-
 def _handle(facts: Mapping[str, Any]) -> int:
     identity = facts.get("id")
     return int(identity.get("handle", 0)) if isinstance(identity, dict) else 0
+
+
+def _identity(number: int | None) -> int | None:
+    """An id of 64 bits as the signed number of the same bits, as columns hold it; None for one that is longer."""
+    return signed(number) if number is not None and -(ADDRESSES >> 1) <= number < ADDRESSES else None
 
 
 def _external(value: Any) -> int | None:
@@ -286,7 +298,7 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     document, sections = _decoded(one, progress)
     output = Output(folder, [one])
     unread.SECTIONS.account(sections, output.report)
-    processes = [Activities(process) for process in document.tool]
+    processes = [Activities(process, output.report) for process in document.tool]
     for it, first in zip(
         processes, first_numbers((one.machine, one.agents.values()) for one in processes), strict=True
     ):

@@ -355,3 +355,35 @@ def test_a_symbol_without_a_name(tmp_path: Path) -> None:
         symbol.update(dict.fromkeys(("kernel_name", "formatted_kernel_name", "demangled_kernel_name"), ""))
     path.write_text(json.dumps(document))
     assert {row["name"] for row in launch_rows(converted(path), "name")} == {UNKNOWN_KERNEL}
+
+
+def raised(value: Any, by: int) -> Any:
+    """The part of a document with the ids of activities that much higher."""
+    if isinstance(value, dict):
+        ids = {"internal", "handle"} if {"internal", "handle"} & value.keys() else set()
+        return {key: inner + by if key in ids else raised(inner, by) for key, inner in value.items()}
+    return [raised(inner, by) for inner in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("by", [1 << 62, (1 << 63) - 2, (1 << 64) - 5000])
+def test_ids_of_the_upper_half_of_64_bits_tie_the_same(tmp_path: Path, by: int) -> None:
+    columns = ("start_ns", "api_call", "launch_start_ns", "device", "grid_x")
+    path = of_json(tmp_path)
+    usual = converted(path)
+    path.write_text(json.dumps(raised(json.loads(path.read_text()), by)))
+    high = converted(path)
+    assert launch_rows(high, *columns) == launch_rows(usual, *columns)
+    assert usual.launches["api_call"].null_count() == 0
+    assert high.launches["queue"].n_unique() == usual.launches["queue"].n_unique()
+    assert high.launches["correlation_id"].null_count() == 0
+    assert high.report("unread") == usual.report("unread")
+
+
+def test_ids_longer_than_64_bits_are_counted(tmp_path: Path) -> None:
+    path = of_json(tmp_path)
+    path.write_text(json.dumps(raised(json.loads(path.read_text()), 1 << 70)))
+    found = converted(path)
+    assert found.launches["duration_ns"].sum() == 3_000
+    assert launch_rows(found, "correlation_id", "queue") == [{"correlation_id": None, "queue": None}] * 2
+    left = "value of {} that its column does not hold: left empty"
+    assert {found.report("unread")[left.format(name)] for name in ("queue", "stream")} == {2}
