@@ -8,7 +8,12 @@ from typing import Final
 from kerneldb.ingest.readers import Head, Later, Reader
 from kerneldb.ingest.wire import WireError, fields, varint
 
-PLANE_NAME: Final = re.compile(rb'"process_name"\s*,\s*"args"\s*:\s*\{\s*"name"\s*:\s*"/(?:device|host):')
+PLANE: Final = rb'"(?:[^"\s]+ )?/(?:device|host):[^"]*"'
+PLANE_NAME: Final = re.compile(
+    rb'"process_name"\s*,\s*"args"\s*:\s*\{\s*"name"\s*:\s*%s|"name"\s*:\s*%s[^{}]*\}\s*,\s*"name"\s*:\s*"process_name"'
+    % (PLANE, PLANE)
+)
+"""The name of a process is that of a plane, before its arguments or, where a program sorted the keys, behind them."""
 NAMES: Final = (b"/host:", b"/device:", b"Task Environment")
 ENDINGS: Final = (".xplane.pb", ".xplane.pb.gz")
 PLANES_TAG: Final = 0x0A

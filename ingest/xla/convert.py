@@ -7,7 +7,7 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,16 +29,15 @@ from kerneldb.ingest.xla import events, rows, xspace
 from kerneldb.ingest.xla.hlo import NAMESPACE, Described, Instruction, Module
 from kerneldb.ingest.xla.host import Host
 from kerneldb.ingest.xla.mapping import BY_OP, Found, Launch, Mapper
-from kerneldb.ingest.xla.recording import Plane, Recording
+from kerneldb.ingest.xla.recording import GPU, HOST, Plane, Recording
 
 PLANES: Final = Ledger(
     "plane",
     ("/host:metadata", "Task Environment"),
     {
-        r"/device:GPU:\d+.*|/host:(?!metadata|__)\w+": "read",
-        r"/host:__\w+": "numbers of XLA's own",
-        r"/device:(TPU|CUSTOM|CPU).*": "not a GPU",
-        r"#.*|/device:.*": "not a GPU",
+        f"{GPU.pattern}|{HOST.pattern}": "read",
+        r"(\S+ )?/host:(__\w+|metadata)": "numbers of XLA's own",
+        r"#.*|(\S+ )?/device:.*": "not a GPU",
     },
 )
 LINES: Final = Ledger(
@@ -114,6 +113,7 @@ class Conversion:
     read: int = 0
     described: int = 0
     host: Host = dataclasses.field(init=False)
+    _numbers: dict[tuple[str, int], int] = dataclasses.field(init=False)
     _signer: Signer = dataclasses.field(default_factory=Signer)
     _calls: dict[str, CallRow] = dataclasses.field(default_factory=dict)
     _shared: dict[tuple[int, int, str], dict[str, str | None]] = dataclasses.field(default_factory=dict)
@@ -123,22 +123,26 @@ class Conversion:
         report = self.output.report
         named = Counter(plane.name for plane in self.recording.planes)
         PLANES.account({name: n for name, n in named.items() if PLANES.reason(name) != "read"}, report)
+        self._numbers = self.recording.numbers()
+        moved = sum(number != device for (_, number), device in self._numbers.items())
+        report.add("note", "GPUs with another number: several machines have one of this number", moved)
         activities = self._activities()
         if activities.is_empty():
             raise _refused(self.recording, label)
-        self.host = Host(self.recording.hosts, self.output)
+        self.host = Host(self.recording.hosts, self.output, self._numbers)
         launches = activities.sort("start_ns", nulls_last=True, maintain_order=True)
-        self.output.write("devices", _devices(self.recording.gpus))
+        self.output.write("devices", _devices(self.recording.gpus, self._numbers))
         self._write(self._linked(self._instructed(launches)))
         self.read += self.host.events
         report.add("read", "events", self.read)
 
     def _activities(self) -> pl.DataFrame:
         """Rows of the streams of all GPUs; other lines repeat them."""
-        frames = [rows.frame([])]
+        frames = [rows.frame([]).with_columns(host=pl.lit(""))]
         stats: Counter[str] = Counter()
         lines: Counter[str] = Counter()
         for plane in self.recording.gpus:
+            device, host = self._numbers[plane.host, plane.device or 0], pl.lit(plane.host).alias("host")
             for line in plane.lines:
                 self.read += len(line.events)
                 if line.stream is None:
@@ -147,7 +151,8 @@ class Conversion:
                 events_ = iter(line.events)
                 while some := list(itertools.islice(events_, SLICE_ROWS)):
                     stats.update(key for event in some for key in event.stats)
-                    frames.append(rows.frame([rows.row(event, plane.device or 0, line.stream) for event in some]))
+                    found = [rows.row(event, device, line.stream) for event in some]
+                    frames.append(rows.frame(found).with_columns(host))
         rows.STATS.account(stats, self.output.report)
         LINES.account(lines, self.output.report)
         return pl.concat(frames)
@@ -197,10 +202,13 @@ class Conversion:
 
     def _linked(self, launches: pl.DataFrame) -> pl.DataFrame:
         """`launches` with their driver call, and the annotations around it."""
+        machines = {plane.name: plane.host for plane in self.recording.hosts}
         calls = (
             self.host.calls.rename({"python_line": "frame"})
-            .unique("correlation_id", keep="first")
+            .with_columns(host=pl.col("process").replace_strict(machines, default=""))
+            .unique(["host", "correlation_id"], keep="first")
             .select(
+                "host",
                 "correlation_id",
                 "api_index",
                 "range_id",
@@ -211,7 +219,7 @@ class Conversion:
             )
         )
         ranges = self.host.ranges.select("range_id", "phase", range_path="path")
-        linked = launches.join(calls, on="correlation_id", how="left", maintain_order="left")
+        linked = launches.join(calls, on=["host", "correlation_id"], how="left", maintain_order="left")
         linked = linked.join(ranges, on="range_id", how="left", maintain_order="left")
         status = (
             pl.when(pl.col("call_id").is_not_null())
@@ -227,7 +235,7 @@ class Conversion:
 
     def _write(self, launches: pl.DataFrame) -> None:
         output = self.output
-        archs = dict(_devices(self.recording.gpus).select("device", "arch").iter_rows())
+        archs = dict(_devices(self.recording.gpus, self._numbers).select("device", "arch").iter_rows())
         signed = self._with_signatures(with_occupancy(launches, archs))
         signed = signed.with_columns(
             launch_index=pl.int_range(pl.len(), dtype=pl.Int64),
@@ -262,7 +270,7 @@ class Conversion:
 CALLED: Final = (*CALL_COLUMNS, "traced", "line", "link_method")
 UNSTORED: Final = (
     *CALLED[:-1],
-    *(*AXES, "bare", "name", "bytes", "copy_kind", "hlo_op", "hlo_module", "op_name", "program", "frame"),
+    *(*AXES, "bare", "name", "bytes", "copy_kind", "hlo_op", "hlo_module", "op_name", "program", "frame", "host"),
 )
 
 
@@ -276,14 +284,14 @@ def _launches(part: pl.DataFrame) -> Iterator[Launch]:
     return (Launch(*row) for row in rows_)
 
 
-def _devices(planes: list[Plane]) -> pl.DataFrame:
+def _devices(planes: list[Plane], numbers: Mapping[tuple[str, int], int]) -> pl.DataFrame:
     """Rows of `devices`, as far as the file describes GPUs."""
-    found = [_device(plane) for plane in planes if plane.stats]
+    found = [_device(plane, numbers[plane.host, plane.device or 0]) for plane in planes if plane.stats]
     kinds = {"device": pl.Int32, "arch": pl.String}
     return pl.DataFrame(found, schema_overrides=kinds) if found else nullable(pl.DataFrame(), kinds)
 
 
-def _device(plane: Plane) -> dict[str, Any]:
+def _device(plane: Plane, number: int) -> dict[str, Any]:
     stats = plane.stats
     name, vendor = (str(stats[key]) if key in stats else None for key in ("gpu_device_name", "device_vendor"))
     vendor = "NVIDIA" if (vendor or "").lower() == "nvidia" else vendor
@@ -291,7 +299,7 @@ def _device(plane: Plane) -> dict[str, Any]:
         rows.integer(stats.get(f"{key}")) for key in ("compute_cap_major", "compute_cap_minor", "clock_rate")
     )
     return {
-        "device": plane.device,
+        "device": number,
         "vendor": vendor,
         "name": name,
         "arch": gpus.arch_of(vendor, name or "", major, minor),

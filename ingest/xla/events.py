@@ -73,6 +73,9 @@ def read(text: bytes, label: str) -> Recording:
         )
         raise UnreadableTraceError(message) from error
     recording = Recording(list(_planes(rows)), "trace.json")
+    hosts = dict.fromkeys(plane.host for plane in recording.planes if plane.host)
+    if hosts:
+        recording.facts["hostnames"] = list(hosts)
     TOP.account(dict.fromkeys(top, 1), recording.report)
     PHASES.account(Counter(str(row.ph) for row in rows), recording.report)
     if len(rows) >= MOST_EVENTS:
@@ -113,5 +116,10 @@ def _held(digits: str) -> float | None:
 
 
 def _ns(value: object) -> int | None:
-    """Microseconds as whole nanoseconds; None for what is no number."""
+    """Microseconds, perhaps printed as a text, as whole nanoseconds; None for what is no number."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
     return times.whole_ns(value * MICROSECOND_NS) if isinstance(value, int | float) else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import polars as pl
@@ -47,7 +47,8 @@ KINDS: Final = {ANNOTATION: "user_annotation", OP: "xla", PYTHON: "python_functi
 class Host:
     """The threads of a profile. `calls` are driver calls with what encloses them, `ranges` have path and phase."""
 
-    def __init__(self, planes: Iterable[Plane], output: Output) -> None:
+    def __init__(self, planes: Iterable[Plane], output: Output, numbers: Mapping[tuple[str, int], int]) -> None:
+        self._numbers = numbers
         self._spans: list[tuple[Any, ...]] = []
         self._calls: list[tuple[Any, ...]] = []
         self._memory: list[tuple[Any, ...]] = []
@@ -56,19 +57,19 @@ class Host:
         for plane in planes:
             for line in plane.lines:
                 for event in line.events:
-                    self._take(event, plane.name, line.name)
+                    self._take(event, plane, line.name)
         spans = _classified(frame_of(self._spans, SPANS))
         calls = frame_of(self._calls, CALLS)
         self.ranges, self.calls = _nested(spans, calls, self._threads)
         self._write(output)
 
-    def _take(self, event: Event, process: str, thread: str) -> None:
+    def _take(self, event: Event, plane: Plane, thread: str) -> None:
         self.events += 1
-        stats, start = event.stats, times.fitting(event.start_ns)
+        process, stats, start = plane.name, event.stats, times.fitting(event.start_ns)
         duration = times.fitting(event.duration_ns)
         sign = MEMORY.get(event.name)
         if sign is not None:
-            self._memory.append(_allocation(event, sign, process, thread))
+            self._memory.append(self._allocation(event, sign, plane, thread))
         elif "correlation_id" in stats:
             named = GRAPH_NAME.fullmatch(event.name)
             name, note = (named[1], named[2]) if named else (event.name, stats.get("memcpy_details"))
@@ -82,6 +83,19 @@ class Host:
             details = json.dumps({key: _plain(value) for key, value in public(stats).items()}) if stats else None
             number = self._threads.setdefault((process, thread), len(self._threads))
             self._spans.append((event.name, process, thread, start, duration, details, None, step, code, number))
+
+    def _allocation(self, event: Event, sign: int, plane: Plane, thread: str) -> tuple[Any, ...]:
+        stats = event.stats
+        bytes_, total, reserved = (
+            integer(stats.get(name)) for name in ("allocation_bytes", "bytes_allocated", "bytes_reserved")
+        )
+        found = ALLOCATOR.match(str(stats.get("allocator_name", "")))
+        number = int(found[1]) if found else -1
+        where = ("cuda", self._numbers.get((plane.host, number), number)) if found else ("cpu", None)
+        address = stats.get("addr")
+        place = f"0x{integer(address) or 0:x}" if address is not None else None
+        size = None if bytes_ is None else sign * bytes_
+        return (plane.name, thread, times.fitting(event.start_ns), place, size, *where, total, reserved)
 
     def _write(self, output: Output) -> None:
         output.saw(self.ranges.with_columns(end_ns=pl.col("start_ns") + pl.col("duration_ns")))
@@ -97,19 +111,6 @@ class Host:
 
 def _plain(value: object) -> object:
     return f"{len(value)} bytes" if isinstance(value, bytes) else value
-
-
-def _allocation(event: Event, sign: int, process: str, thread: str) -> tuple[Any, ...]:
-    stats = event.stats
-    bytes_, total, reserved = (
-        integer(stats.get(name)) for name in ("allocation_bytes", "bytes_allocated", "bytes_reserved")
-    )
-    found = ALLOCATOR.match(str(stats.get("allocator_name", "")))
-    where = ("cuda", int(found[1])) if found else ("cpu", None)
-    address = stats.get("addr")
-    place = f"0x{integer(address) or 0:x}" if address is not None else None
-    size = None if bytes_ is None else sign * bytes_
-    return (process, thread, times.fitting(event.start_ns), place, size, *where, total, reserved)
 
 
 def _items(frame: pl.DataFrame, source: int, code: pl.Expr) -> pl.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
@@ -12,8 +13,9 @@ from kerneldb.ingest.output import Report
 if TYPE_CHECKING:
     from kerneldb.ingest.xla.hlo import Module
 
-GPU: Final = re.compile(r"/device:GPU:(\d+)\b.*")
-HOST: Final = re.compile(r"/host:(?!metadata|__)\w+")
+GPU: Final = re.compile(r"(?:(\S+) )?/device:GPU:(\d+)\b.*")
+HOST: Final = re.compile(r"(?:(\S+) )?/host:(?!metadata|__)\w+")
+"""Names of planes. Source: openxla/xprof, xplane_to_trace_container.cc, which puts the host before them."""
 STREAM: Final = re.compile(r"(?i)stream ?#(\d+)\b.*")
 Stats = Mapping[str, Any]
 
@@ -63,7 +65,13 @@ class Plane:
     def device(self) -> int | None:
         """The number of the GPU, None for another plane."""
         found = GPU.fullmatch(self.name)
-        return int(found.group(1)) if found else None
+        return int(found.group(2)) if found else None
+
+    @property
+    def host(self) -> str:
+        """The machine, where the name of a GPU or of threads says it."""
+        found = GPU.fullmatch(self.name) or HOST.fullmatch(self.name)
+        return found.group(1) or "" if found else ""
 
 
 @dataclasses.dataclass(slots=True)
@@ -90,3 +98,14 @@ class Recording:
     def hosts(self) -> list[Plane]:
         """The planes of threads."""
         return [plane for plane in self.planes if HOST.fullmatch(plane.name)]
+
+    def numbers(self) -> dict[tuple[str, int], int]:
+        """The number of each GPU, by machine and number there: its own, or a free one where two machines have it."""
+        found = dict.fromkeys((plane.host, plane.device) for plane in self.gpus if plane.device is not None)
+        free = itertools.count(max((number for _, number in found), default=0) + 1)
+        taken: set[int] = set()
+        numbers = {}
+        for host, number in found:
+            numbers[host, number] = next(free) if number in taken else number
+            taken.add(number)
+        return numbers

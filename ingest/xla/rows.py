@@ -23,6 +23,7 @@ from kerneldb.ingest.xla.recording import Event
 WORD: Final = re.compile(r"(?<!\w)(\w+):(\S*)")
 """Begins at the begin of a word: else a long word without a colon is looked through once from each of its letters."""
 COPY: Final = re.compile(r"(?i)mem(cpy|set)")
+DETAILED: Final = re.compile(r"(?i)mem(cpy|set)_details")
 GRAPH: Final = re.compile(r"(?i)cuda ?graph.*")
 DIRECTION: Final = re.compile(r"Memcpy([HDP])2([HDP])")
 HOST_KINDS: Final = ("pinned", "pageable")
@@ -78,10 +79,7 @@ def row(event: Event, device: int, stream: int | None) -> dict[str, Any]:
     stats = event.stats
     details = " ".join(str(stats[key]) for key in DETAILS if key in stats)
     words = _words(details)
-    copy = COPY.match(event.name)
-    kind = f"mem{copy[1].lower()}" if copy and "kernel_details" not in stats else "kernel"
-    if GRAPH.fullmatch(event.name) and "kernel_details" not in stats:
-        kind = "graph"
+    kind = _kind(event.name, stats)
     return {
         "kind": kind,
         "name": event.name or "unknown_kernel",
@@ -94,7 +92,7 @@ def row(event: Event, device: int, stream: int | None) -> dict[str, Any]:
         "graph_id": integer(stats.get("cuda_graph_id")),
         "graph_node_id": integer(stats.get("cuda_graph_node_id")),
         **(_launch(details, str(stats.get("theoretical_occupancy_pct"))) if kind == "kernel" else {}),
-        **({"bytes": integer(words.get("size", words.get("num_bytes")))} if copy and kind != "kernel" else {}),
+        **({"bytes": integer(words.get("size", words.get("num_bytes")))} if kind in ("memcpy", "memset") else {}),
         "copy_kind": _direction(event.name, words) if kind == "memcpy" else None,
         "hlo_op": _text(stats.get("hlo_op")),
         "hlo_module": _text(stats.get("hlo_module")),
@@ -102,6 +100,16 @@ def row(event: Event, device: int, stream: int | None) -> dict[str, Any]:
         "python_line": _text(stats.get("source")),
         "program": integer(stats.get("program_id")),
     }
+
+
+def _kind(name: str, stats: Mapping[str, Any]) -> str:
+    """What the activity is: by its details, which ROCm's `CopyDeviceToHost` has as well, or else by its name."""
+    if "kernel_details" in stats:
+        return "kernel"
+    copy = COPY.match(name) or next((found for key in stats if (found := DETAILED.fullmatch(key))), None)
+    if copy is not None:
+        return f"mem{copy[1].lower()}"
+    return "graph" if GRAPH.fullmatch(name) else "kernel"
 
 
 @functools.lru_cache(MOST_KNOWN)

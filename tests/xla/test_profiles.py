@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -154,3 +157,55 @@ def test_several_gpus(tmp_path: Path) -> None:
 def test_nothing_is_unknown(tmp_path: Path, name: str) -> None:
     trace = read(tmp_path, space(direct()) if name.endswith(".pb") else as_json(direct()), name)
     assert not [reason for reason in trace.report("skipped") if UNKNOWN in reason]
+
+
+def of_hosts(*hosts: str) -> dict[str, Any]:
+    """The JSON that a viewer writes of several machines: each GPU and thread is named with its machine."""
+    document: dict[str, Any] = {"displayTimeUnit": "ns", "metadata": {}, "traceEvents": []}
+    for number, host in enumerate(hosts):
+        for row in json.loads(as_json(buffered()))["traceEvents"]:
+            if row.get("name") == "process_name":
+                row["args"] = {"name": f"{host} {row['args']['name']}"}
+            if row.get("name") == "cuGraphLaunch (CudaGraph:4)":
+                row["ts"] += number / 10
+            if row:
+                row["pid"] += 1000 * number
+            document["traceEvents"].append(row)
+    return document
+
+
+def test_machines_named_before_their_gpus(tmp_path: Path) -> None:
+    data = json.dumps(of_hosts("node-1.example", "node-2.example")).encode()
+    trace = read(tmp_path, data, "trace.json")
+    assert trace.trace["host"] == "node-1.example, node-2.example"
+    rows = launch_rows(trace, "device", "start_ns", "launch_start_ns")
+    assert Counter(row["device"] for row in rows) == {0: 4, 1: 4}  # both are GPU 0 of their machine
+    assert {(row["device"], row["launch_start_ns"]) for row in rows} == {(0, 4_000), (1, 4_100)}
+    assert sorted(trace.rows("memory_events", "device")) == [(0,), (1,)]
+    assert trace.report("note")["GPUs with another number: several machines have one of this number"] == 1
+
+
+def test_a_single_machine_is_as_without_its_name(tmp_path: Path) -> None:
+    plain, named = tmp_path / "plain", tmp_path / "named"
+    plain.mkdir(), named.mkdir()
+    one = read(plain, as_json(buffered()), "trace.json")
+    sorted_keys = json.dumps(of_hosts("localhost"), sort_keys=True, indent=1).encode()
+    other = read(named, sorted_keys, "trace.json")
+    columns = ("name", "device", "start_ns", "launch_start_ns", "grid_x", "phase", "launch_status")
+    assert launch_rows(other, *columns) == launch_rows(one, *columns)
+    assert not [reason for reason in other.report("note") if "another number" in reason]
+
+
+def test_what_a_copy_is_called_on_other_gpus(tmp_path: Path) -> None:
+    details = {"memcpy_details": "kind_src:device kind_dst:pinned size:64 dest:0 async:1"}
+    events = [Event("CopyDeviceToHost", 1, 5, details), Event("FillBuffer", 7, 5, {"memset_details": "num_bytes:8"})]
+    found = [tuple(row.values()) for row in launch_rows(read(tmp_path, space(events)), "kind", "bytes", "copy_kind")]
+    assert found == [("memcpy", 64, "DtoH"), ("memset", 8, None)]
+
+
+def test_times_that_a_program_made_texts(tmp_path: Path) -> None:
+    text = as_json(buffered()).decode()
+    texts = re.sub(r'"(ts|dur)":([\d.]+)', r'"\1":"\2"', text)
+    columns = ("start_ns", "duration_ns", "launch_start_ns")
+    expected = launch_rows(read(tmp_path, text.encode(), "host.trace.json"), *columns)
+    assert launch_rows(read(tmp_path, texts.encode(), "host.trace.json"), *columns) == expected
