@@ -95,6 +95,7 @@ MEMORY_TIMELINE: Final = rb"\s*\[\s*\[\s*[-\d\[]"
 PARQUET: Final = (
     "Give the whole folder of `nsys export --type parquetdir`; query other Parquet files with DuckDB directly."
 )
+OTHER_EXPORT: Final = "If it is an export of Nsight Systems: `nsys export --type sqlite FILE.nsys-rep`."
 RECORD_AGAIN: Final = "The profiler did not finish writing it; record again."
 KNOWN: Final = (
     "Known are traces of the PyTorch profiler, JAX (xplane.pb), Proton and Perfetto, exports and printed reports (with "
@@ -137,6 +138,8 @@ IMPOSTORS: Final = (
     Impostor(_starts(b"\x28\xb5\x2f\xfd"), "a zstd archive", "Unpack it first: `unzstd FILE`."),
     Impostor(_starts(b"BZh", b"\xfd7zXZ"), "a bz2 or xz archive", "Unpack it first."),
     Impostor(_starts(b"PAR1"), "a Parquet file", PARQUET),
+    Impostor(_starts(b"\x89HDF"), "an HDF5 file", OTHER_EXPORT),
+    Impostor(_starts(b"ARROW1"), "an Arrow file", OTHER_EXPORT),
     Impostor(_starts(*PICKLES), "a Python pickle (perhaps a memory snapshot)", EXPORT),
     Impostor(_starts(b"\x7fELF"), "an ELF binary", EXPORT),
     Impostor(_matches(EXECUTION_TRACE), "a PyTorch execution trace (ET)", f"It holds no times. {EXPORT}"),

@@ -176,6 +176,9 @@ class _Pushed:
 def _header(line: str, place: str) -> Header | None:
     text = line.removeprefix("\ufeff")
     is_moved = "Kernel Name" in text and MOVED.match(text) is not None
+    if is_moved and "\t" in text:
+        message = f"{place} is the header of a table of ncu with tabs between the fields. {CUT.format(page='raw')}"
+        raise UnreadableTraceError(message)
     found = Header.of(cells(text, place)) if is_moved or HEADER.match(text) else None
     if found is None:
         return None

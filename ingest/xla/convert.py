@@ -310,8 +310,14 @@ def _device(plane: Plane, number: int) -> dict[str, Any]:
     }
 
 
+def _held(plane: Plane) -> str:
+    """The name of a plane; of a GPU with those of its lines, none of which is a stream."""
+    lines = ", ".join(dict.fromkeys(line.name for line in plane.lines))
+    return f"{plane.name} with {lines}" if plane.device is not None else plane.name
+
+
 def _refused(recording: Recording, label: str) -> TraceError:
-    held = ", ".join(plane.name for plane in recording.planes if plane.lines)
+    held = ", ".join(_held(plane) for plane in recording.planes if plane.lines)
     damaged = "; ".join(
         f"{reason} ({n})" for (outcome, reason), (n, _) in recording.report.counts.items() if outcome == "lost"
     )

@@ -74,7 +74,7 @@ class Host:
             named = GRAPH_NAME.fullmatch(event.name)
             name, note = (named[1], named[2]) if named else (event.name, stats.get("memcpy_details"))
             kind = "driver" if re.match(r"cu[A-Z]", name) else "runtime"
-            correlation = integer(stats["correlation_id"])
+            correlation = integer(stats["correlation_id"]) or None
             self._calls.append((kind, name, process, thread, start, duration, correlation, note))
         else:
             step = STEP in stats

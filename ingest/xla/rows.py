@@ -88,7 +88,7 @@ def row(event: Event, device: int, stream: int | None) -> dict[str, Any]:
         "context": integer(stats.get("context_id")),
         "start_ns": times.fitting(event.start_ns),
         "duration_ns": times.fitting(event.duration_ns),
-        "correlation_id": integer(stats.get("correlation_id")),
+        "correlation_id": integer(stats.get("correlation_id")) or None,
         "graph_id": integer(stats.get("cuda_graph_id")),
         "graph_node_id": integer(stats.get("cuda_graph_node_id")),
         **(_launch(details, str(stats.get("theoretical_occupancy_pct"))) if kind == "kernel" else {}),

@@ -45,6 +45,12 @@ def parquet_file() -> bytes:
     return buffer.getvalue()
 
 
+def arrow_file() -> bytes:
+    buffer = io.BytesIO()
+    pl.DataFrame({"a": [1]}).write_ipc(buffer)
+    return buffer.getvalue()
+
+
 def archive_of(name: str) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
@@ -76,6 +82,14 @@ IMPOSTORS: dict[str, tuple[bytes, str]] = {
     "other array": (b"[1, 2, 3]", "traceEvents"),
     "number": (b"12", "text"),
     "pickle": (pickle.dumps({"segments": []}), "pickle"),
+    "hdf": (
+        b"\x89HDF\r\n\x1a\n" + bytes(40),
+        "an HDF5 file, not a trace. If it is an export of Nsight Systems: `nsys export --type sqlite",
+    ),
+    "arrow": (
+        arrow_file(),
+        "an Arrow file, not a trace. If it is an export of Nsight Systems: `nsys export --type sqlite",
+    ),
     "zstd": (b"\x28\xb5\x2f\xfd" + bytes(40), "zstd"),
     "bz2": (b"BZh91AY&SY" + bytes(40), "bz2"),
     "elf": (b"\x7fELF\x02\x01\x01" + bytes(60), "ELF"),

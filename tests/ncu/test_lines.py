@@ -38,6 +38,12 @@ def test_a_table_that_another_program_laid_out_anew(first: str, quote: str, tmp_
         convert_text(text, tmp_path)
 
 
+def test_tabs_between_the_fields(tmp_path: Path) -> None:
+    text = "ID\tProcess ID\tKernel Name\tMetric Name\tMetric Unit\tMetric Value\n0\t7\tk\tDuration\tus\t6.75\n"
+    with pytest.raises(UnreadableTraceError, match="with tabs between the fields"):
+        convert_text(text, tmp_path)
+
+
 def test_a_table_that_another_program_saved_without_quotes(tmp_path: Path) -> None:
     text = (
         "ID,Process ID,Kernel Name,Section Name,Metric Name,Metric Unit,Metric Value\n"

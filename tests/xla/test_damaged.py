@@ -107,6 +107,11 @@ def test_a_profile_without_gpu_work_says_what_it_holds(tmp_path: Path) -> None:
         read(tmp_path, only)
 
 
+def test_a_gpu_without_a_stream_says_its_lines(tmp_path: Path) -> None:
+    with pytest.raises(NotATraceError, match=r"it holds /device:GPU:0 with XLA Ops, Stream 7\)"):
+        read(tmp_path, Plane("/device:GPU:0", {"XLA Ops": direct(), "Stream 7": direct()}).encoded())
+
+
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
 def test_a_cut_json_is_refused(tmp_path: Path, share: float) -> None:
     whole = as_json(direct())

@@ -209,3 +209,11 @@ def test_times_that_a_program_made_texts(tmp_path: Path) -> None:
     columns = ("start_ns", "duration_ns", "launch_start_ns")
     expected = launch_rows(read(tmp_path, text.encode(), "host.trace.json"), *columns)
     assert launch_rows(read(tmp_path, texts.encode(), "host.trace.json"), *columns) == expected
+
+
+def test_the_correlation_0_is_none(tmp_path: Path) -> None:
+    """What CUPTI does not know has the number 0: many kernels would have one call."""
+    calls_ = Plane("/host:CPU", {"main": [Event("cuLaunchKernel", 1, 2, {"correlation_id": 0})]}).encoded()
+    gpu = Plane("/device:GPU:0", {"Stream #7(Compute)": [kernel("k", 9, "k", correlation_id=0)]}).encoded()
+    row = launch_rows(read(tmp_path, gpu + calls_), "correlation_id", "api_call")[0]
+    assert row == {"correlation_id": None, "api_call": None}
