@@ -13,10 +13,11 @@ from typing import Any, Final
 
 import polars as pl
 
-from kerneldb import gpus
+from kerneldb import gpus, times
 from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError, TraceError, UnreadableTraceError
 from kerneldb.ids import content_id
+from kerneldb.ingest.columns import frame_of
 from kerneldb.ingest.launches import AXES, Signer, with_occupancy
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.output import File, Output, nullable
@@ -29,7 +30,7 @@ from kerneldb.ingest.xla import events, rows, xspace
 from kerneldb.ingest.xla.hlo import NAMESPACE, Described, Instruction, Module
 from kerneldb.ingest.xla.host import Host
 from kerneldb.ingest.xla.mapping import BY_OP, Found, Launch, Mapper
-from kerneldb.ingest.xla.recording import GPU, HOST, Plane, Recording
+from kerneldb.ingest.xla.recording import GPU, HOST, Line, Plane, Recording
 
 PLANES: Final = Ledger(
     "plane",
@@ -49,6 +50,9 @@ LINES: Final = Ledger(
         )
     },
 )
+COUNTERS: Final = "_counters_"
+"""The line of a GPU with samples of its counters. Source: openxla/xla, cupti_pm_sampler_impl.cc."""
+SAMPLES: Final = {"counter": pl.String, "device": pl.Int32, "ts_ns": pl.Int64, "value": pl.Float64}
 JSON_ONLY: Final = "kernels without HLO: modules are in the xplane.pb of the session only"
 NO_MODULE: Final = "kernels without HLO: their module is not in the file"
 NOT_FOUND: Final = "kernels without HLO: no instruction fits"
@@ -114,6 +118,7 @@ class Conversion:
     described: int = 0
     host: Host = dataclasses.field(init=False)
     _numbers: dict[tuple[str, int], int] = dataclasses.field(init=False)
+    _readings: list[tuple[str, int, int | None, float | None]] = dataclasses.field(default_factory=list)
     _signer: Signer = dataclasses.field(default_factory=Signer)
     _calls: dict[str, CallRow] = dataclasses.field(default_factory=dict)
     _shared: dict[tuple[int, int, str], dict[str, str | None]] = dataclasses.field(default_factory=dict)
@@ -145,6 +150,9 @@ class Conversion:
             device, host = self._numbers[plane.host, plane.device or 0], pl.lit(plane.host).alias("host")
             for line in plane.lines:
                 self.read += len(line.events)
+                if line.name == COUNTERS:
+                    self._readings += _readings(line, device)
+                    continue
                 if line.stream is None:
                     lines[line.name] += len(line.events)
                     continue
@@ -153,9 +161,15 @@ class Conversion:
                     stats.update(key for event in some for key in event.stats)
                     found = [rows.row(event, device, line.stream) for event in some]
                     frames.append(rows.frame(found).with_columns(host))
+        self._write_readings()
         rows.STATS.account(stats, self.output.report)
         LINES.account(lines, self.output.report)
         return pl.concat(frames)
+
+    def _write_readings(self) -> None:
+        samples = frame_of(self._readings, SAMPLES)
+        self.output.write("samples", samples)
+        self.output.report.add("stored", "samples over time", samples.height)
 
     def _instructed(self, launches: pl.DataFrame) -> pl.DataFrame:
         """`launches` with their operation, `module` (the path of the traced function) and Python line."""
@@ -272,6 +286,12 @@ UNSTORED: Final = (
     *CALLED[:-1],
     *(*AXES, "bare", "name", "bytes", "copy_kind", "hlo_op", "hlo_module", "op_name", "program", "frame", "host"),
 )
+
+
+def _readings(line: Line, device: int) -> Iterator[tuple[str, int, int | None, float | None]]:
+    """Counters of a GPU sampled over time: each event has the value under its own name."""
+    for event in line.events:
+        yield event.name, device, times.fitting(event.start_ns), rows.real(event.stats.get(event.name))
 
 
 def _identity(bare: str, call: str | None, op: str | None) -> str:

@@ -48,6 +48,7 @@ LIBRARIES: Final = (
 """Targets of custom calls that are known → the operation that they stand for."""
 MAIN: Final = ("convolution", "dot", "sort", "scatter", "select-and-scatter", "reduce-window", "reduce")
 """What a fusion is named for where it holds one of them, the first first."""
+LOOPS: Final = ("while", "conditional")
 DEEPEST: Final = 8
 MOST_LAUNCHING: Final = 1 << 18
 """A module of more instructions is no program: computations that call each other."""
@@ -127,13 +128,26 @@ class Module:
         self.by_kernel: dict[str, Instruction] = {}
         for one in self._by_number.values():
             self.by_name.setdefault(one.name, one)
-        for one in self.launching:
+        for one in itertools.chain.from_iterable(self.launching):
             self.by_kernel.setdefault(spelled(one.name), one)
 
     @functools.cached_property
-    def launching(self) -> list[Instruction]:
-        """What runs on the GPU, in the order of the schedule, called computations in place. Loops stay as they are."""
-        return list(itertools.islice(self._launching(self._module.number(6) or 0, 0), MOST_LAUNCHING))
+    def launching(self) -> list[list[Instruction]]:
+        """What runs on the GPU in the order of the schedule, called computations in place.
+
+        Of the module, then of each computation that its loops and branches run; a loop itself stays as it is.
+        """
+        entry = self._module.number(6) or 0
+        listed, waiting, seen, rest = [], [entry], {entry}, MOST_LAUNCHING
+        while waiting and rest > 0:
+            part = list(itertools.islice(self._launching(waiting.pop(0), 0), rest))
+            listed.append(part)
+            rest -= len(part)
+            inside = (number for one in part if one.opcode in LOOPS for number in _called(one))
+            fresh = [number for number in dict.fromkeys(inside) if number not in seen]
+            seen.update(fresh)
+            waiting += fresh
+        return listed
 
     def _launching(self, computation: int, depth: int) -> Iterator[Instruction]:
         for number in self._scheduled.get(computation, self._inside.get(computation, [])):

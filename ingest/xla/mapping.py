@@ -3,8 +3,8 @@
 A launch says its instruction (`hlo_op`), unless a command buffer launched it: then `hlo_op` names the buffer. XLA
 launches what a buffer holds in the order of the schedule, kernels are named like fusions (equal fusions share the
 kernel of the first), and kernels of libraries are called by the custom call that stands there. So the launches of a
-buffer are laid beside that part of the schedule, and taken for it only where every fusion fits; else a kernel counts as
-the fusion with its name.
+buffer are laid beside that part of the schedule, of the module or of what a loop runs, and taken for it only where
+every fusion fits; else a kernel counts as the fusion with its name.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from kerneldb.ingest.xla.hlo import Instruction, Module, stem
+from kerneldb.ingest.xla.hlo import LOOPS, Instruction, Module, stem
 
 BY_NAME, BY_OP, BY_ORDER = "kernel name", "hlo_op", "order in the command buffer"
 FUSED, COPIED, CALLED = "fusion", "copy", "library"
-LOOPS: Final = ("while", "conditional")
 
 
 class Launch(NamedTuple):
@@ -29,6 +28,14 @@ class Launch(NamedTuple):
     name: str
     hlo_op: str | None
     correlation: int | None
+
+
+class Stretch(NamedTuple):
+    """A part of `Module.launching`, and what of it."""
+
+    part: int
+    first: int
+    last: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,8 +52,8 @@ class Mapper:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._place = {one.name: place for place, one in enumerate(module.launching)}
-        self._aligned: dict[tuple[tuple[str, ...], int, int], list[Instruction | None] | None] = {}
+        self._places = [{one.name: place for place, one in enumerate(part)} for part in module.launching]
+        self._aligned: dict[tuple[tuple[str, ...], Stretch], list[Instruction | None] | None] = {}
 
     def found(self, launches: Iterable[Launch]) -> Iterator[Found]:
         """The launches whose instruction is known."""
@@ -64,17 +71,19 @@ class Mapper:
         """What tells two launches of one buffer apart; nothing for other launches."""
         return None if one.hlo_op in self._module.by_name else one.correlation
 
-    def _ends(self, groups: Sequence[Sequence[Launch]], number: int) -> list[tuple[int, int]]:
-        """Parts of the schedule where a buffer may be: between the launches around it, or at an end of it."""
-        whole = len(self._module.launching)
-        before = self._place.get(groups[number - 1][0].hlo_op or "", -1) + 1 if number else 0
-        after = self._place.get(groups[number + 1][0].hlo_op or "", whole) if number + 1 < len(groups) else whole
-        pairs = ((before, after), (before, whole), (0, after), (0, whole))
-        return list(dict.fromkeys((first, last) for first, last in pairs if first < last))
+    def _ends(self, groups: Sequence[Sequence[Launch]], number: int) -> Iterator[Stretch]:
+        """Where a buffer may be in each part of the schedule: between the launches around it, or at an end."""
+        above = groups[number - 1][0].hlo_op if number else None
+        below = groups[number + 1][0].hlo_op if number + 1 < len(groups) else None
+        for part, places in enumerate(self._places):
+            whole = len(self._module.launching[part])
+            before, after = places.get(above or "", -1) + 1, places.get(below or "", whole)
+            pairs = ((before, after), (before, whole), (0, after), (0, whole))
+            yield from dict.fromkeys(Stretch(part, first, last) for first, last in pairs if first < last)
 
-    def _of_buffer(self, group: Sequence[Launch], ends: Sequence[tuple[int, int]]) -> Iterator[Found]:
+    def _of_buffer(self, group: Sequence[Launch], ends: Iterable[Stretch]) -> Iterator[Found]:
         tokens = tuple(f"{_kind(one)}:{one.name}" for one in group)
-        laid = next((found for first, last in ends if (found := self._laid(tokens, first, last)) is not None), None)
+        laid = next((found for one in ends if (found := self._laid(tokens, one)) is not None), None)
         for one, instruction in zip(group, laid or itertools.repeat(None), strict=False):
             named = self._module.by_kernel.get(one.name) if laid is None else None
             if instruction is not None:
@@ -82,10 +91,10 @@ class Mapper:
             elif named is not None:
                 yield Found(one.place, named, BY_NAME)
 
-    def _laid(self, tokens: tuple[str, ...], first: int, last: int) -> list[Instruction | None] | None:
-        key = (tokens, first, last)
+    def _laid(self, tokens: tuple[str, ...], at: Stretch) -> list[Instruction | None] | None:
+        key = (tokens, at)
         if key not in self._aligned:
-            self._aligned[key] = self._lay(tokens, self._module.launching[first:last])
+            self._aligned[key] = self._lay(tokens, self._module.launching[at.part][at.first : at.last])
         return self._aligned[key]
 
     def _lay(self, tokens: Sequence[str], instructions: Sequence[Instruction]) -> list[Instruction | None] | None:

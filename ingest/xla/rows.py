@@ -8,6 +8,7 @@ num_bytes:4 async:0`. TensorFlow before 2.4 wrote `shared:` for both kinds of sh
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -52,6 +53,7 @@ STATS: Final = Ledger(
         "prefix": "the argument that a copy is of",
         "memory_residency_details|memalloc_details|memfree_details": "allocations of the driver",
         r"is_(async|eager)|equation|tensor_shapes": "a remark of TensorFlow",
+        "cuda_graph_exec_id": "the instance of a CUDA graph, of which the graph is stored",
         "nvtx_range": "the NVTX range, which is a range of the host too",
         "kernel_report": "the same numbers as text",
         "deduplicated_name": "the instruction whose code is used",
@@ -122,13 +124,13 @@ def _launch(details: str, occupancy: str) -> Mapping[str, Any]:
     words = _words(details)
     static, dynamic = (integer(words.get(name)) for name in ("static_shared", "dynamic_shared"))
     both = integer(words.get("shared")) if static is None or dynamic is None else static + dynamic
-    percent = _real(words.get("occ_pct", occupancy))
+    percent = real(words.get("occ_pct", occupancy))
     return {
         "registers": _small(integer(words.get("regs"))),
         "static_shared_bytes": static,
         "dynamic_shared_bytes": dynamic,
         "shared_bytes": both,
-        "occupancy": None if percent is None else percent / 100,
+        "occupancy": percent / 100 if percent is not None and 0 <= percent <= 100 else None,  # noqa: PLR2004
         **_axes("grid", words.get("grid")),
         **_axes("block", words.get("block")),
     }
@@ -144,12 +146,13 @@ def _small(number: int | None) -> int | None:
     return number if number is not None and 0 <= number <= INT32_MAX else None
 
 
-def _real(value: object) -> float | None:
+def real(value: object) -> float | None:
+    """A finite number from a number or a text; None where it is none."""
     try:
         number = float(str(value))
     except ValueError:
         return None
-    return number if 0 <= number <= 100 else None  # noqa: PLR2004
+    return number if math.isfinite(number) else None
 
 
 def _direction(name: str, words: Mapping[str, str]) -> str | None:

@@ -86,8 +86,8 @@ def instruction(
     return message((1, name), (2, opcode), (3, result), *more, (35, number), (36, list(operands)))
 
 
-def module() -> bytes:
-    """`main`: a dot as a fusion, a product by cuBLAS, and two loop fusions that share one kernel."""
+def module(*, in_a_loop: bool = False) -> bytes:
+    """`main`: a dot as a fusion, a product by cuBLAS, and two loop fusions that share one kernel; perhaps in a loop."""
     given = [instruction(18, "a", "parameter", shape(64, 128)), instruction(19, "b", "parameter", shape(128, 32))]
     summed = (30, message((1, [1]), (2, [0])))
     inner = message((1, "fused"), (2, [*given, instruction(20, "dot.1", DOT, shape(64, 32), (18, 19), summed)]), (5, 2))
@@ -103,8 +103,16 @@ def module() -> bytes:
         instruction(6, "loop_add_fusion.2", FUSION, shape(64, 32), (5,), (11, "kLoop")),
     ]
     main = message((1, "main"), (2, listed), (5, 1))
-    schedule = message((1, message((1, 1), (2, message((1, [1, 2, 3, 4, 5, 6]))))))
-    return message((1, message((1, "jit_step"), (3, [inner, main]), (6, 1), (7, schedule))))
+    schedule = [message((1, 1), (2, message((1, [1, 2, 3, 4, 5, 6]))))]
+    entry, around = 1, []
+    if in_a_loop:
+        begin = [
+            instruction(31, "copy.7", "copy", shape(64, 128)),
+            instruction(32, "while", "while", shape(64, 32), (31,), (38, [1, 3])),
+        ]
+        entry, around = 4, [message((1, "entry"), (2, begin), (5, 4))]
+        schedule.append(message((1, 4), (2, message((1, [31, 32])))))
+    return message((1, message((1, "jit_step"), (3, [inner, main, *around]), (6, entry), (7, message((1, schedule))))))
 
 
 def kernel(name: str, start: int, op: str, duration: int = 500, **stats: Any) -> Event:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections import Counter
@@ -15,7 +16,7 @@ from kerneldb.api.planning import Request, feasibility
 from kerneldb.ingest.ledger import UNKNOWN
 from tests.ingest.conversion import Converted
 from tests.rocprof.conversion import converted, launch_rows
-from tests.xla.profiles import Event, Plane, as_json, buffered, direct, kernel, space
+from tests.xla.profiles import Event, Plane, as_json, buffered, direct, kernel, module, space
 
 
 def read(tmp_path: Path, data: bytes, name: str = "host.xplane.pb") -> Converted:
@@ -52,6 +53,33 @@ def test_instructions_by_name_and_by_order(tmp_path: Path) -> None:
     assert calls(read(tmp_path, space(direct()))) == [(*one, "hlo_op") for one in expected]
     by_order = calls(read(tmp_path, space(buffered()), "buffered.xplane.pb"))
     assert by_order == [(*one, "order in the command buffer") for one in expected]
+
+
+def test_a_buffer_of_what_a_loop_runs(tmp_path: Path) -> None:
+    """Each turn launches the buffer anew; the two products and the two sums share kernels."""
+    turns = [
+        dataclasses.replace(event, start=event.start + 10_000 * turn, stats={**event.stats, "correlation_id": 2 + turn})
+        for turn in range(3)
+        for event in buffered()
+    ]
+    copied = Event("MemcpyD2D", 1_000, 5, {"hlo_op": "@copy.7", "hlo_module": "@jit_step", "program_id": 10})
+    found = calls(read(tmp_path, space([copied, *turns], modules={"jit_step(10)": module(in_a_loop=True)})))
+    way = "order in the command buffer"
+    assert [row[1::2] for row in found] == [
+        ("hlo::copy", "hlo_op"),
+        *[("hlo::dot", way), ("hlo::fusion", way), ("hlo::dot", way), ("hlo::fusion", way)] * 3,
+    ]
+
+
+def test_counters_over_time(tmp_path: Path) -> None:
+    name = "sm__cycles_active.sum"
+    lines = {"Stream #7(Compute)": direct(), "_counters_": [Event(name, at, 0, {name: at / 2}) for at in (500, 1_000)]}
+    trace = read(tmp_path, Plane("/device:GPU:1", lines).encoded())
+    assert trace.rows("samples", "counter", "device", "ts_ns", "value") == [
+        (name, 1, 500, 250.0),
+        (name, 1, 1000, 500.0),
+    ]
+    assert trace.launches.height == len(direct())
 
 
 def test_a_product_says_its_sizes(tmp_path: Path) -> None:
