@@ -54,6 +54,9 @@ CONSOLE: Final = (
     "this is the text that ncu prints for people: its columns cannot be read back. Print it again with `--csv`, or "
     "`ncu --import REPORT.ncu-rep --page raw --csv > FILE`"
 )
+NO_KERNELS: Final = "workloads that are not kernels (ranges, graphs)"
+KERNELS: Final = "Profile kernels: without `--replay-mode range` or `app-range`."
+ARCHIVED: Final = "a report of Nsight Compute in an archive, or under another name. Unpack or rename it to *.ncu-rep."
 FACTS: Final = {"source": "ncu", "tool": "Nsight Compute", "reader_version": 1}
 SPREAD: Final = {"Average": None, "Minimum": "min", "Maximum": "max"}
 """Column of a summary → instance of the metric."""
@@ -92,7 +95,7 @@ class Capture:
         launch = self.known.get(kernel.key)
         if launch is None:
             launch = self.known[kernel.key] = launches.launch_of(kernel, len(self.known))
-        name = kernel.identity["Kernel Name"]
+        name = kernel.name
         if place in self._pages_of.get(kernel.key, ()) and name != launch.row["name"]:
             message = f"launch {kernel.key[1]} of process {kernel.key[0]} is {launch.row['name']} and then {name}"
             raise ValueError(message)
@@ -140,6 +143,9 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
         from kerneldb.ingest.ncu import report_file
 
         return report_file.convert(unit, folder, options, progress)
+    if readers.head_of(unit.files[0]).data.startswith(sniff.MAGIC):
+        message = f"{unit.label}: {ARCHIVED}"
+        raise NotATraceError(message)
     if len(unit.files) == 1 and sniff.is_source_page(readers.head_of(unit.files[0]).data):
         from kerneldb.ingest.ncu import source_page
 
@@ -152,6 +158,9 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
         _read(file, capture)
         if progress is not None:
             progress(sum(one.source.read_bytes for one in files[:number]), unit.stored_bytes)
+    if not capture.known:
+        message = f"{files[0].source.label}: ncu profiled ranges of the program and no kernel. {KERNELS}"
+        raise NotATraceError(message)
     pages = sorted({page for file in files for page in file.pages}, key=PAGES.index)
     return close(capture, files, options, f"ncu csv {'+'.join(pages)}")
 
@@ -202,6 +211,9 @@ def _read(file: PrintedFile, capture: Capture) -> None:
     completeness = Completeness()
     try:
         for kernel in kernels(rows_of(Source(file.source.path), Log())):
+            if kernel.is_range:
+                file.report.add("skipped", NO_KERNELS, 1)
+                continue
             completeness.see(kernel)
             for cell in kernel.unread_ranges:
                 file.report.add("unread", ODD_RANGES, 1, cell)

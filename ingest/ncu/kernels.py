@@ -159,6 +159,16 @@ class Kernel:
         return self.identity.get("Process ID", ""), self.identity.get("ID", "")
 
     @property
+    def name(self) -> str:
+        """The kernel, without the innermost range that `--print-nvtx-rename kernel` puts before it."""
+        return self.identity["Kernel Name"].removeprefix(f"{(self.ranges or [''])[-1]}/")
+
+    @property
+    def is_range(self) -> bool:
+        """Whether it is a range of a program (`--replay-mode range`), which has neither a stream nor a grid."""
+        return self.identity.get("Stream") == "n/a" and not self.identity.get("Grid Size")
+
+    @property
     def ranges(self) -> list[str]:
         """Names of the NVTX ranges around it: of the push/pop stack, outermost first, then of start/stop ranges."""
         return [name for _, names in self._ranges() for name in names]

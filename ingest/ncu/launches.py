@@ -61,7 +61,7 @@ def launch_of(kernel: Kernel, index: int) -> Launch:
         "kind": "kernel",
         "timing": "profiled",
         "launch_status": "no_launch",
-        "name": cells["Kernel Name"],
+        "name": kernel.name,
         "process": cells.get("Process ID") or None,
         "device": _integer(cells.get("Device")),
         "context": _integer(cells.get("Context")),

@@ -17,7 +17,7 @@ import polars as pl
 
 from kerneldb.batch import Manifest
 from kerneldb.errors import UnreadableTraceError
-from kerneldb.ingest.ncu.convert import Capture, PrintedFile, close
+from kerneldb.ingest.ncu.convert import NO_KERNELS, Capture, PrintedFile, close
 from kerneldb.ingest.ncu.kernels import DEVICE, RULE, Kernel, Measure, canonical
 from kerneldb.ingest.ncu.numbers import Style, base_unit
 from kerneldb.ingest.ncu.report_source import addresses, counters
@@ -89,7 +89,7 @@ def _actions(module: Any, path: Path, report: Report) -> Iterator[Action]:
             if kind is None or not hasattr(action, "workload_type") or action.workload_type() == kind:
                 yield _action(module, action, next(number), report)
             else:
-                report.add("skipped", "workloads that are not kernels (ranges, graphs)", 1)
+                report.add("skipped", NO_KERNELS, 1)
 
 
 def _action(module: Any, action: Any, number: int, report: Report) -> Action:

@@ -19,7 +19,8 @@ TEXTS: Final = re.compile(
     rb'|Process ID"?,"?(?:Process Name|Host Name|Kernel Name)"?,|Domain"?,"?Range:)'
     rb"|^(?=[^\n]*\bKernel Name\b)(?=[^\n]*\bID\b)[^\n]*(?:\bMetric Value\b|\b[a-z]\w*__\w+\.\w)"
     rb"|^\W*==(?:PROF|ERROR|WARNING)== "
-    rb"|^\s+Section: [A-Z].*\r?\n\s+-{4,}",
+    rb"|^\s+Section: [A-Z].*\r?\n\s+-{4,}"
+    rb"|^\s+Metric Name +Metric Unit +Metric Value\r?$",
     re.MULTILINE,
 )
 """Header lines of tables, those that a program laid out anew as well; messages of ncu; what it prints on a console."""

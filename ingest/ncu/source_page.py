@@ -104,7 +104,8 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     read = Source(one.path)
     found = _store(read, output, style, report)
     if not found.rows:
-        message = f"{one.label}: a source page without a row. {PRINT_AGAIN}"
+        without = "counters, as that of PTX" if log.lines else "a row"
+        message = f"{one.label}: a source page without {without}. {PRINT_AGAIN}"
         raise UnreadableTraceError(message)
     if progress is not None:
         progress(read.read_bytes, unit.stored_bytes)

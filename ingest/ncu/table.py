@@ -23,6 +23,8 @@ HEADER: Final = re.compile(
 )
 MOVED: Final = re.compile(r"^(?=.*\bKernel Name\b)(?=.*\bID\b).*(?:\bMetric Value\b|\b[a-z]\w*__\w+\.\w)")
 """The same columns in another order, or behind others."""
+OTHER_TABLE: Final = re.compile(r'"[A-Za-z][^"]*","')
+"""The header of what `--print-details all` prints among the rows: tables of GPUs, links and processors."""
 RECORD: Final = re.compile(r'"\d*","')
 PLAIN: Final = re.compile(r"\d*,")
 NAMED: Final = re.compile(r'"[^"]*","')
@@ -134,12 +136,14 @@ def rows(texts: Iterable[str], log: Log, label: str) -> Iterator[Row]:
     Raises UnreadableTraceError where a record is cut.
     """
     header: Header | None = None
+    inner = 0
     stream = _Pushed(iter(texts))
     for line in stream:
         found = _header(line, f"{label}: line {stream.number}")
+        inner = 0 if header is None else _inner(line, inner, header)
         if found is not None:
             header = found
-        elif header is None:
+        elif header is None or inner:
             log.see(line)
         else:
             record = _record(line, stream, log, header.begins)
@@ -150,6 +154,13 @@ def rows(texts: Iterable[str], log: Log, label: str) -> Iterator[Row]:
                 log.see(line)
                 continue
             yield header, _checked(record, fields, header, stream.number, label)
+
+
+def _inner(line: str, before: int, header: Header) -> int:
+    """The columns of a table inside the page that a line belongs to, such as that of NUMA affinity; else 0."""
+    columns = line.count('","') + 1
+    begins = header.begins is RECORD and columns < header.least and OTHER_TABLE.match(line)
+    return columns if begins or columns == before else 0
 
 
 class _Pushed:

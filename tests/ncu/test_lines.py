@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kerneldb.errors import UnreadableTraceError
+from kerneldb.errors import NotATraceError, UnreadableTraceError
 from tests.ncu.reading import convert_text, convert_units, page, printed, row
 
 if TYPE_CHECKING:
@@ -22,6 +22,45 @@ def test_lines_of_the_application_that_look_like_rows(line: str, tmp_path: Path)
     one = convert_text(page(DURATION, line, row("Duration", "us", "1.00", launch=1)), tmp_path)
     assert one.table("launches")["duration_ns"].to_list() == [6750, 1000]
     assert one.report("skipped") == {"lines of the application": 1}
+
+
+def test_tables_among_the_rows(tmp_path: Path) -> None:
+    """What `--print-details all` prints of links and processors between the rows of a launch (ncu 2025.3)."""
+    inner = (
+        "    The system does not have any NVLink connections.",
+        "",
+        '"GPU ID","GPU Name","NUMA ID by CPU Affinity","CPU Affinity","NUMA ID by Memory Affinity"',
+        *(f'"{number}","NVIDIA H100 80GB HBM3","0","0-15","0"' for number in range(2)),
+    )
+    one = convert_text(page(DURATION, *inner, row("Memory Throughput", "%", "50.00")), tmp_path)
+    assert one.table("launches").height == 1
+    assert one.table("metrics")["value"].sort().to_list() == [50.0, 6750.0]
+    assert one.report("skipped") == {"lines of the application": 4}
+
+
+def test_a_range_of_the_program_is_no_kernel(tmp_path: Path) -> None:
+    """As `--replay-mode app-range` prints it: without block and grid (ncu 2025.3)."""
+    head = '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream",'
+    text = (
+        f'{head}"Device","CC","gpu__time_duration.sum"\n"","","","","","","","","","ms"\n'
+        '"0","7","app","127.0.0.1","range","1","n/a","0","9.0","1.714304"\n'
+    )
+    with pytest.raises(NotATraceError, match="ranges of the program and no kernel"):
+        convert_text(text, tmp_path)
+    mixed = convert_text(text + '"1","7","app","127.0.0.1","k","1","7","0","9.0","0.5"\n', tmp_path, "mixed.csv")
+    assert mixed.table("launches")["duration_ns"].to_list() == [500_000]
+    assert mixed.report("skipped") == {"workloads that are not kernels (ranges, graphs)": 1}
+
+
+@pytest.mark.parametrize("name", ["k(int)", "inner/k(int)"])
+def test_a_kernel_renamed_by_its_range(name: str, tmp_path: Path) -> None:
+    stack = "7  " + "  ".join(f'""<default domain>:{one}:none:none:none:none:none:none""' for one in ("outer", "inner"))
+    head = (
+        '"ID","Process ID","Kernel Name","thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg",'
+    )
+    text = f'{head}"gpu__time_duration.sum"\n"","","","","ns"\n"0","7","{name}","{stack}","500"\n'
+    one = convert_text(text, tmp_path)
+    assert one.launches.select("name", "phase", "range_path").rows() == [("k(int)", "outer", "outer/inner")]
 
 
 @pytest.mark.parametrize("first", ["", "Session", "Kernel Name"])

@@ -206,6 +206,22 @@ def test_console_text_is_refused(tmp_path: Path) -> None:
         convert_text(printed("console.txt"), tmp_path, "console.txt")
 
 
+def test_a_raw_page_for_people_is_refused(tmp_path: Path) -> None:
+    text = (
+        "[15030] python3.12@127.0.0.1\n  scale_add (1024, 1, 1)x(128, 1, 1), Context 1, Stream 7, Device 0, CC 9.0\n"
+        "  Metric Name                Metric Unit   Metric Value\n  -------------------------- ----------- ---------\n"
+        "  gpu__time_duration.sum              us         6.30\n"
+    )
+    with pytest.raises(NotATraceError, match=r"for people.*--csv"):
+        convert_text(text, tmp_path, "raw.txt")
+
+
+@pytest.mark.parametrize("name", ["run.ncu-rep.gz", "report.bin"])
+def test_a_report_that_has_another_name(name: str, tmp_path: Path) -> None:
+    with pytest.raises(NotATraceError, match=r"in an archive, or under another name.*\*\.ncu-rep"):
+        convert_text(b"NVR\x00" + bytes(64), tmp_path, name)
+
+
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotATraceError, match="an empty file"):
         convert_text("", tmp_path)

@@ -95,3 +95,8 @@ def test_the_hottest_lines(tmp_path: Path) -> None:
         ]
         database.remove("page")
         assert list(database.sql("SELECT count(*) AS n FROM source_counters")) == [{"n": 0}]
+
+
+def test_a_page_of_ptx_has_no_counters(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableTraceError, match="a source page without counters, as that of PTX"):
+        convert_text('"Line No","Source"\n"1","ld.param.b64 %rd7, [p];"\n', tmp_path)
