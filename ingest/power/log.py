@@ -106,7 +106,7 @@ TWO_DECIMALS: Final = re.compile(r"^\d+\.\d\d$")
 UUID: Final = re.compile(r"^(?:GPU|MIG)-[0-9a-f-]{32,36}$", re.IGNORECASE)
 BUS_ID: Final = re.compile(r"^[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d$", re.IGNORECASE)
 FIGURES: Final = (WITH_UNIT, PLAIN, UUID)
-SCREEN: Final = re.compile(r"\| NVIDIA-SMI \d|={8,}NVSMI LOG={8,}")
+SCREEN: Final = re.compile(r"\| NVIDIA-SMI \d|={8,}NVSMI LOG={8,}|<!DOCTYPE nvidia_smi_log")
 SCREEN_LINES: Final = 10
 """The screen of nvidia-smi begins a file; further down, it is part of what another program or a person wrote."""
 INDEX_LIKE: Final = 32
@@ -122,6 +122,7 @@ NO_DMON_HEADER: Final = (
 LOG_AGAIN: Final = (
     "nvidia-smi --query-gpu=timestamp,index,uuid,name,power.draw,clocks.sm --format=csv -lms 100 -f power.csv"
 )
+OF_PROCESSES: Final = f"a log of processes, not of GPUs: it has no power. Log with: {LOG_AGAIN}"
 SCREENSHOT: Final = f"what `nvidia-smi` shows on screen, not a log. Log with: {LOG_AGAIN}"
 
 
@@ -296,6 +297,9 @@ def slices(one: Source, report: Report, progress: Progress | None) -> Iterator[S
     rows: list[list[str]] = []
     for line in itertools.chain(head, lines):
         named = header(line) or (layout.with_units(line) if layout else None)
+        if named is not None and "pid" in named.names:
+            message = f"{one.label}: {OF_PROCESSES}"
+            raise NotATraceError(message)
         if named is not None:
             # A repeated first header of dmon does not take the units away.
             again = layout is not None and layout.names == named.names and any(one.unit for one in layout.columns)

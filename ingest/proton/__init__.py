@@ -10,11 +10,16 @@ from kerneldb.ingest.readers import Head, Later, Reader
 TREE: Final = re.compile(rb'\s*\[\s*\{\s*"(?:children|frame|metrics)"\s*:')
 FRAME: Final = re.compile(rb'"frame"\s*:\s*\{[^{}]*"(?:name|type)"\s*:')
 STACK: Final = b'"call_stack"'
-ENDINGS: Final = (".hatchet", ".hatchet.gz", ".chrome_trace", ".chrome_trace.gz")
+PACKED: Final = re.compile(rb"[\x91-\x93][\x81-\x83]\xa5frame\x82\xa4name")
+"""A tree as MessagePack. Source: triton, third_party/proton/csrc/lib/Data/TreeData.cpp, buildHatchetMsgPack."""
+KINDS: Final = (".hatchet", ".hatchet_msgpack", ".chrome_trace")
+ENDINGS: Final = (*KINDS, *(f"{kind}.gz" for kind in KINDS))
 
 
 def _fits(head: Head) -> bool:
     """A tree of frames, or events with the call stack that Proton gives to each."""
+    if PACKED.match(head.data):
+        return True
     if TREE.match(head.data):
         return FRAME.search(head.data) is not None
     is_object = head.data.lstrip()[:1] == b"{"

@@ -28,6 +28,7 @@ from kerneldb.ingest.launches import Signer
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.output import File, Output
 from kerneldb.ingest.privacy import public
+from kerneldb.ingest.proton import KINDS, PACKED
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, text_of
 
@@ -47,6 +48,7 @@ VENDORS: Final = {"CUDA": "NVIDIA", "HIP": "AMD"}
 COPY: Final = re.compile(r"(?i)\W*mem(cpy|set)")
 MICROSECOND_NS: Final = 1000
 MEGAHERTZ_KHZ: Final = 1000
+UNLIKE: Final = 'Profile work on a GPU, without `mode` and `backend="instrumentation"`.'
 RECORD: Final = "Profile again: `triton.profiler.start(NAME)`, the program, `triton.profiler.finalize()`."
 SUMS: Final = schema("kind name device n timed total_ns phase path")
 LAUNCHES: Final = schema("kind name stream start_ns duration_ns phase range_path") | {"python_line": pl.String}
@@ -79,11 +81,13 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     if progress is not None:
         progress(one.read_bytes, one.stored_bytes)
     output, signer = Output(folder, [one]), Signer()
-    is_tree = text.lstrip()[:1] == b"["
+    is_tree = text.lstrip()[:1] == b"[" or PACKED.match(text) is not None
     read = (_tree if is_tree else _timeline)(text, one.label, output, signer)
     signer.write(output.spool)
     output.report.add("read", "frames" if is_tree else "events", read)
-    name = one.stem.removesuffix(".hatchet").removesuffix(".chrome_trace")
+    name = one.stem
+    for ending in KINDS:
+        name = name.removesuffix(ending)
     return output.finish(
         options,
         name,
@@ -99,12 +103,12 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
 
 
 def _cut(label: str, why: object) -> UnreadableTraceError:
-    return UnreadableTraceError(f"{label}: the JSON of Proton is cut or damaged ({why}). {RECORD}")
+    return UnreadableTraceError(f"{label}: the file of Proton is cut or damaged ({why}). {RECORD}")
 
 
 def _decoded(text: bytes, label: str) -> Any:
     try:
-        return msgspec.json.decode(text)
+        return msgspec.msgpack.decode(text) if PACKED.match(text) else msgspec.json.decode(text)
     except RecursionError as error:
         message = f'{label}: a tree of Proton that nests too deep to be read. Profile with `context="shadow"`.'
         raise UnreadableTraceError(message) from error
@@ -129,7 +133,8 @@ def _tree(text: bytes, label: str, output: Output, signer: Signer) -> int:
         else:
             unnamed += not _name(frame.node)
     if not rows:
-        message = f"{label}: a tree of Proton without kernels. Profile work on a GPU. {RECORD}"
+        held = ", ".join(dict.fromkeys(key for _, given in ranges for key, _ in given)) or "no values"
+        message = f"{label}: a tree of Proton without kernels (frames with {held}). {UNLIKE} {RECORD}"
         raise NotATraceError(message)
     output.write("devices", _devices(described))
     _write_ranges(ranges, output)
@@ -303,7 +308,7 @@ def _timeline(text: bytes, label: str, output: Output, signer: Signer) -> int:
     KEYS.account(keys, output.report)
     if not rows:
         held = ", ".join(name or "no category" for name in others) or "nothing"
-        message = f"{label}: a timeline of Proton without kernels (events: {held}). Profile without `mode`. {RECORD}"
+        message = f"{label}: a timeline of Proton without kernels (events: {held}). {UNLIKE} {RECORD}"
         raise NotATraceError(message)
     places = _write_launches(frame_of(rows, LAUNCHES), output, signer)
     metrics = frame_of([(places[at], *one) for at, *one in values], VALUES)

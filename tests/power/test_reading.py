@@ -229,6 +229,16 @@ def test_rows_without_header_that_speak_for_themselves(read: Read, rows: str, po
         ("# gpu    pwr\n# Idx      W\n    0     71\n", r"without times.*dmon -o DT"),
         ("#Time gpu pwr\n#HH:MM:SS Idx W\n10:20:30 0 71\n", r"--date 2026-11-21"),
         ("timestamp, power.draw [W]\n", r"without any row"),
+        (
+            "#Date Time gpu pid type sm mem enc dec jpg ofa command\n#YYYYMMDD HH:MM:SS Idx # C/G % % % % % % name\n"
+            " 20261126 15:20:59 0 15030 C 0 0 - - - - python3\n",
+            r"of processes.*--query-gpu=timestamp",
+        ),
+        ("timestamp, pid, used_gpu_memory [MiB]\n2026/11/21 10:20:30.123, 7, 512 MiB\n", r"of processes"),
+        (
+            '<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">\n',
+            r"on screen.*--query-gpu",
+        ),
         ("timestamp, power.draw [W]\nnever, 1 W\n", r"without any row"),
         ("+-----+\n| NVIDIA-SMI 580.82    Driver Version: 580.82 |\n", r"on screen.*--query-gpu"),
         ("==============NVSMI LOG==============\n", r"on screen"),

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import kerneldb
@@ -206,6 +207,25 @@ def test_a_timeline_of_warps_is_refused(tmp_path: Path) -> None:
     warp = {**event("load", 1, 2, "warp 0"), "cat": "cta 0", "pid": "kernel SM0"}
     with pytest.raises(NotATraceError, match="events: cta 0"):
         read(tmp_path, timeline(warp), "run.chrome_trace")
+
+
+def test_a_packed_tree(tmp_path: Path) -> None:
+    """As `hatchet_msgpack` has it, in which root and devices stand as in JSON."""
+    root, devices = tree()
+    ordered = {key: root[key] for key in ("frame", "metrics", "children")}
+    packed = msgspec.msgpack.encode([ordered, devices])
+    one, other = read(tmp_path, json.dumps(tree())), read(tmp_path, packed, "run.hatchet_msgpack")
+    for table in ("rollups", "ranges", "metrics", "devices"):
+        assert other.table(table).drop("trace_id").rows() == one.table(table).drop("trace_id").rows()
+    assert other.trace["name"] == "run"
+    with pytest.raises(UnreadableTraceError, match="cut or damaged"):
+        read(tmp_path, packed[:-9], "cut.hatchet_msgpack")
+
+
+def test_a_tree_of_cycles_inside_kernels_says_so(tmp_path: Path) -> None:
+    part = node("load", **{"cycles": 2948, "normalized_cycles": 184.25, "device_id": "0", "device_type": "1"})
+    with pytest.raises(NotATraceError, match=r"frames with cycles, normalized_cycles.*instrumentation"):
+        read(tmp_path, json.dumps([node("ROOT", node("scope", node("kernel", part))), DEVICES]))
 
 
 def test_a_tree_without_kernels_is_refused(tmp_path: Path) -> None:
