@@ -7,6 +7,8 @@ import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import kerneldb
 from kerneldb.agents import RUNS
 from kerneldb.api import IngestOptions
@@ -95,6 +97,7 @@ def texts_of(answer: Any) -> list[str]:
     return [answer] if isinstance(answer, str) else []
 
 
+@pytest.mark.thorough
 def test_traces_that_tell_agents_what_to_do_change_nothing(tmp_path: Path, ask: Callable[..., Any]) -> None:
     hostile = stored(tmp_path / "hostile", TEXTS)
     plain = stored(tmp_path / "plain", tuple(f"kernel of {number}" for number in range(len(TEXTS))))

@@ -166,7 +166,7 @@ TORCH = {"Cijk%": (924_269_421, 23), databases.EPILOGUE: (23_905_855, 23), datab
     [
         "synthetic_gfx1151_full.db",
         pytest.param("synthetic_gfx1151.db", marks=pytest.mark.thorough),
-        pytest.param("synthetic_gfx1151_schema410.db", marks=pytest.mark.thorough),
+        pytest.param("synthetic_gfx1151_schema410.db", marks=pytest.mark.volume),
     ],
 )
 def test_figures_of_the_collection_in_sql(shared_data: Path, tmp_path: Path, name: str) -> None:

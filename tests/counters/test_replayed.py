@@ -56,6 +56,7 @@ def run(database: kerneldb.Database, ncu: Path, *arguments: str, fault: str = ""
     return CliRunner(env={"FAKE_NCU": fault}).invoke(cli, ["--db", str(database.path), *asked])
 
 
+@pytest.mark.thorough
 @needs_torch
 def test_counters_of_calls_are_those_of_the_recorded_kernels(
     database: kerneldb.Database, ncu: Path, monkeypatch: pytest.MonkeyPatch

@@ -27,8 +27,8 @@ from tests.recording import in_process
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COSTLY = ("reconciliation.md", "cookbook.md", "nsight.md", "record.md", "replay-without-calls.md")
-"""Documents whose commands take seconds; tests beside them ask the same of smaller databases."""
+BRIEF = ("README.md", "why.md", "ncu.md")
+"""The commands of other documents take seconds; tests beside them ask the same of smaller databases."""
 NEEDS_SHELL = re.compile(r"""[$`]|[|<>&;*\n](?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")
 """What only a shell expands, and outside quotes what it does."""
 THEN = re.compile(r"""((?:[^'"$`|<>&;*\n]|'[^']*'|"[^"$`]*")+)([|>])([^&]*)""")
@@ -120,7 +120,7 @@ def run_in_shell(command: str, folder: Path, text: str = "") -> str:
     "document",
     [
         pytest.param(
-            document, id=str(document.relative_to(ROOT)), marks=[pytest.mark.thorough] * (document.name in COSTLY)
+            document, id=str(document.relative_to(ROOT)), marks=[pytest.mark.thorough] * (document.name not in BRIEF)
         )
         for document in DOCUMENTS
         if examples(document)

@@ -70,6 +70,7 @@ def test_there_are_two_hundred_texts_and_all_are_made_harmless() -> None:
     assert escape("µs · 16×(64×64) – naïve 漢字 e\u0301") == "µs · 16×(64×64) – naïve 漢字 e\u0301"
 
 
+@pytest.mark.thorough
 def test_no_command_lets_a_text_through(hostile: Path, names: list[str]) -> None:
     analyses = [list(path) for path, command in tree(cli) if path[0] in {"analyze", "ncu"} and len(path) > 1]
     for words in [*ASKED, *analyses]:

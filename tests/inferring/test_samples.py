@@ -92,7 +92,7 @@ def profiled(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Sam
 
 HELD = [
     *("timed", "profiled"),
-    *(pytest.param(name, marks=pytest.mark.thorough) for name in ("more timed", "more profiled")),
+    *(pytest.param(name, marks=pytest.mark.volume) for name in ("more timed", "more profiled")),
 ]
 
 

@@ -207,6 +207,7 @@ def together(collection: Collection, make: Make) -> Database:
     return make(f"all-{collection.name}", lambda database: ingest(database, [everything(collection)]))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("collection", samples.each_collection())
 def test_everything_together(together: Database) -> None:
@@ -216,6 +217,7 @@ def test_everything_together(together: Database) -> None:
     check_alone_in_their_runs(together)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("collection", samples.each_collection())
 def test_without_its_best_print_the_next_one_answers(together: Database, tmp_path: Path) -> None:
@@ -237,6 +239,7 @@ def best_prints(database: Database) -> list[str]:
     return [row["best"] for row in rows]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("collection", samples.each_collection())
 def test_everything_a_second_time(together: Database, collection: Collection, tmp_path: Path) -> None:
@@ -247,6 +250,7 @@ def test_everything_a_second_time(together: Database, collection: Collection, tm
     assert files_of(database) == files_of(together)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("collection", samples.each_collection())
 def test_macros_over_everything_and_over_its_launches(together: Database) -> None:

@@ -72,7 +72,7 @@ def test_hta_rounds_18_percent_of_a_short_run_away(ask: Ask, load: Load) -> None
 @pytest.mark.parametrize(
     ("trace", "dropped", "busy_ns", "launched_ns"),
     [
-        pytest.param(*("tracelens-h100-qwen1.5-0.5b", 509, 45_647_300, 31_905_473), marks=pytest.mark.thorough),
+        pytest.param(*("tracelens-h100-qwen1.5-0.5b", 509, 45_647_300, 31_905_473), marks=pytest.mark.volume),
         ("tracelens-mi300-qwen1.5-0.5b", 463, 43_062_802, 29_743_938),
     ],
 )
@@ -134,7 +134,7 @@ def test_tb_plugin_merges_an_operator_with_its_only_child_of_the_same_name(ask: 
 @pytest.mark.parametrize(
     ("trace", "exact_ns", "float_us"),
     [
-        pytest.param("bloom-560m", 13_839_689, 13_839.563, marks=pytest.mark.thorough),
+        pytest.param("bloom-560m", 13_839_689, 13_839.563, marks=pytest.mark.volume),
         ("compiled-fp8-8192", 1_469_145, 1_469.145),
         ("gpt2-train", 31_378_832, 31_378.823),
     ],

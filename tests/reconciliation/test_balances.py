@@ -520,7 +520,7 @@ def test_a_measurement_that_may_be_nothing_bounds_no_error(closed: Warehouse) ->
 
 
 @pytest.mark.parametrize(
-    "busy", [pytest.param(450, id="host bound"), pytest.param(900, id="GPU bound", marks=pytest.mark.thorough)]
+    "busy", [pytest.param(450, id="host bound"), pytest.param(900, id="GPU bound", marks=pytest.mark.volume)]
 )
 def test_a_selection_has_no_error_against_the_whole(closed: Warehouse, busy: int) -> None:
     closed.query(f"UPDATE measurements SET value = {busy} WHERE quantity = 'busy_ns'", write=True)

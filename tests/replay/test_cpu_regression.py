@@ -29,7 +29,10 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.fixture(scope="module", params=["few", pytest.param("others", marks=pytest.mark.volume)])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("few", marks=pytest.mark.thorough), pytest.param("others", marks=pytest.mark.volume)],
+)
 def results(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, list[regression.Job]]:

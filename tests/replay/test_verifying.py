@@ -136,6 +136,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.thorough
 def test_a_change_that_is_faster_by_the_clock_but_has_more_done_is_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -371,8 +371,8 @@ def case(healthy: Healthy, tmp_path: Path, capsys: pytest.CaptureFixture[str], m
 
 
 WAYS: Final = {"read": Case.read, "resume": Case.resume, "run": Case.run}
-FEW: Final = {"read": range(4), "resume": range(2), "run": range(80)}
-MANY: Final = {"read": range(4, 14), "resume": range(2, 8), "run": range(80, 300)}
+FEW: Final = {"read": range(4), "resume": range(2), "run": range(40)}
+MANY: Final = {"read": range(4, 14), "resume": range(2, 8), "run": range(40, 300)}
 
 
 def judge(case: Case, way: str, seeds: range) -> None:

@@ -147,6 +147,7 @@ def replayed(database: kerneldb.Database) -> int:
     return int(row["n"])
 
 
+@pytest.mark.thorough
 @needs_torch
 @pytest.mark.slow
 def test_a_run_stopped_twice_is_written_back_at_each_step(

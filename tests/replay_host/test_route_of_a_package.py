@@ -150,6 +150,7 @@ def test_it_claims_what_it_knows_and_nothing_else(folder: Path) -> None:
     assert planned[-1]["replayable_pct"] == pytest.approx(75)
 
 
+@pytest.mark.thorough
 @needs_torch
 def test_it_runs_and_is_shown_in_table_sql_and_screen(folder: Path) -> None:
     results = rows(folder, "replay", "--device", "cpu", "--no-energy", "--runs", "6")

@@ -63,7 +63,7 @@ def exact(seed: str, n: int = 4, *, at: int = 0, step: int = 32) -> tuple[Launch
     return tuple(Launch("add", at + 9_001 * i + chance.randrange(900), one) for i, one in enumerate(durations))
 
 
-@pytest.mark.parametrize("names", [pytest.param(("gemm", "add"), marks=pytest.mark.thorough), ("gemm", "gemm")])
+@pytest.mark.parametrize("names", [pytest.param(("gemm", "add"), marks=pytest.mark.volume), ("gemm", "gemm")])
 def test_launches_that_are_equal_by_chance(warehouse: Warehouse, make: Traces, names: tuple[str, str]) -> None:
     """Two processes without a common clock: of 3,000 launches some hundreds begin and last alike."""
     sides = [microseconds(seed, name) for seed, name in zip("ab", names, strict=True)]
@@ -118,7 +118,7 @@ def rounded(launches: tuple[Launch, ...], unit: int) -> tuple[Launch, ...]:
     [
         ("sums", "coarse", "whole"),
         pytest.param(("coarse", "sums", "whole"), marks=pytest.mark.thorough),
-        pytest.param(("whole", "sums", "coarse"), marks=pytest.mark.thorough),
+        pytest.param(("whole", "sums", "coarse"), marks=pytest.mark.volume),
     ],
     ids="-".join,
 )
@@ -220,7 +220,7 @@ def test_a_page_without_durations_is_what_ran(database: Database, tmp_path: Path
     assert database.sql(sql).rows() == [{"timing": "profiled", "n": 2, "ns": None}]
 
 
-@pytest.mark.parametrize("process", ["4242", pytest.param("7", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("process", ["4242", pytest.param("7", marks=pytest.mark.volume)])
 def test_a_page_that_fits_two_profiles_is_of_none(database: Database, tmp_path: Path, process: str) -> None:
     """Figures of the launch configuration are the same whenever a program runs."""
     rows = rows_of("C.raw")

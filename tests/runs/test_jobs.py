@@ -131,7 +131,7 @@ def test_two_jobs_in_folders_of_one_basename_wait_inside_only(two: Scene) -> Non
 
 @pytest.mark.parametrize(
     ("minutes", "world", "together"),
-    [pytest.param(0.001, 3, False, id="soon"), pytest.param(30, 4, True, id="later", marks=pytest.mark.thorough)],
+    [pytest.param(0.001, 3, False, id="soon"), pytest.param(30, 4, True, id="later", marks=pytest.mark.volume)],
 )
 def test_equal_programs_one_after_the_other_are_two_jobs(
     database: Database, tmp_path: Path, minutes: float, world: int, together: bool
@@ -227,7 +227,7 @@ def test_two_hosts_are_one_job(database: Database, tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("local_names", "has_clock"),
-    [pytest.param(True, False, id="local"), pytest.param(False, True, id="clock", marks=pytest.mark.thorough)],
+    [pytest.param(True, False, id="local"), pytest.param(False, True, id="clock", marks=pytest.mark.volume)],
 )
 def test_ranks_that_share_no_group_are_joined_by_those_between(
     database: Database, tmp_path: Path, local_names: bool, has_clock: bool
@@ -285,7 +285,7 @@ def test_ranks_with_equal_times_are_no_prints(database: Database, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("world", "says"), [pytest.param(2, ("seq",), id="seq"), pytest.param(4, (), marks=pytest.mark.thorough)]
+    ("world", "says"), [pytest.param(2, ("seq",), id="seq"), pytest.param(4, (), marks=pytest.mark.volume)]
 )
 def test_equal_collectives_join_where_clocks_are_unknown(
     database: Database, tmp_path: Path, world: int, says: tuple[str, ...]
@@ -301,7 +301,7 @@ def test_equal_collectives_join_where_clocks_are_unknown(
     [
         pytest.param(ranks.OTHER_ORDER, id="order"),
         pytest.param(ranks.OTHER_SIZES, id="size", marks=pytest.mark.thorough),
-        pytest.param(ranks.LAYER[:2], id="n", marks=pytest.mark.thorough),
+        pytest.param(ranks.LAYER[:2], id="n", marks=pytest.mark.volume),
     ],
 )
 def test_other_collectives_are_apart_where_clocks_are_unknown(
@@ -327,7 +327,7 @@ def not_mixed(database: Database, files: Files) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("order", ["A0 A1 B0 B1", "A0 B0 A1 B1"])
+@pytest.mark.parametrize("order", [pytest.param("A0 A1 B0 B1", marks=pytest.mark.volume), "A0 B0 A1 B1"])
 def test_two_jobs_with_equal_sequence_numbers_are_not_mixed(database: Database, tmp_path: Path, order: str) -> None:
     jobs = {word: job.saying("seq") for word, job in UNCLEAR.items()}
     files = written(tmp_path, jobs, *order.split())
@@ -384,7 +384,7 @@ def check_said(database: Database, files: Files) -> None:
 
 @pytest.mark.parametrize(
     ("less", "has_clock"),
-    [pytest.param((), False, id="told"), pytest.param(BARE, True, id="bare", marks=pytest.mark.thorough)],
+    [pytest.param((), False, id="told"), pytest.param(BARE, True, id="bare", marks=pytest.mark.volume)],
 )
 def test_other_world_sizes_are_apart(
     database: Database, tmp_path: Path, less: tuple[str, ...], has_clock: bool
@@ -414,7 +414,7 @@ def test_an_unknown_rank_joins_nothing(database: Database, tmp_path: Path) -> No
     [
         pytest.param(ranks.OTHER_SIZES, "A0 A1 B0 B1", id="size"),
         pytest.param(ranks.OTHER_ORDER, "A0 B1", id="order"),
-        pytest.param(ranks.OTHER_ORDER, "A0 A1 B0 B1", id="order-pairs", marks=pytest.mark.thorough),
+        pytest.param(ranks.OTHER_ORDER, "A0 A1 B0 B1", id="order-pairs", marks=pytest.mark.volume),
     ],
 )
 def test_other_collectives_at_the_same_time_are_two_jobs(
@@ -448,7 +448,7 @@ def test_other_process_groups_at_the_same_time_are_two_jobs(database: Database, 
     ("order", "gpus"),
     [
         pytest.param("B1 A1 A0 B0", 1, id="one-model"),
-        pytest.param("A0 A1 B0 B1", 2, id="two-models", marks=pytest.mark.thorough),
+        pytest.param("A0 A1 B0 B1", 2, id="two-models", marks=pytest.mark.volume),
     ],
 )
 def test_equal_jobs_at_the_same_time_are_not_mixed(database: Database, tmp_path: Path, order: str, gpus: int) -> None:
@@ -473,7 +473,7 @@ def test_sequence_numbers_tell_which_collectives_of_windows_that_begin_at_other_
     assert expected(jobs, "A0 A1")["A0"]["matched"] == 12
 
 
-@pytest.mark.parametrize("late", [2, pytest.param(1, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("late", [2, pytest.param(1, marks=pytest.mark.volume)])
 def test_collectives_of_other_steps_are_not_taken_for_one(database: Database, tmp_path: Path, late: int) -> None:
     """Without sequence numbers the n-th is not the n-th. What is not known is not given; what is given is right."""
     jobs = {"A": Job(world=2, steps=6, late={1: late})}

@@ -115,6 +115,7 @@ def test_the_prints_are_all_there() -> None:
     assert len(printed_by_nsys()) == 15
 
 
+@pytest.mark.thorough
 def test_all_prints_of_one_capture_are_one_run(database: Database, tmp_path: Path, sqlite: Path) -> None:
     """The database comes last: all that answered until then must step back."""
     files = {**placed(tmp_path / "prints", printed_by_nsys()), "sqlite": sqlite}
@@ -131,7 +132,7 @@ def each_print() -> list[Any]:
     """The names of the prints. One of few digits is in every run; tests beside have sums, and exact launches."""
     telling = "microseconds_gputrace.csv"
     others = [name for name in printed_by_nsys() if name != telling][::7]
-    return [telling, *(pytest.param(name, marks=pytest.mark.thorough) for name in others)]
+    return [telling, *(pytest.param(name, marks=pytest.mark.volume) for name in others)]
 
 
 @pytest.mark.parametrize("name", each_print())
@@ -211,7 +212,7 @@ def longer(one: exports.Kernel, by: int) -> exports.Kernel:
     return dataclasses.replace(one, duration=one.duration + by, start=one.start + by)
 
 
-@pytest.mark.parametrize(("same", "later_s"), [pytest.param(0, 0, marks=pytest.mark.thorough), (1, 60)])
+@pytest.mark.parametrize(("same", "later_s"), [pytest.param(0, 0, marks=pytest.mark.volume), (1, 60)])
 def test_another_capture_of_the_same_program_is_another_run(
     database: Database, tmp_path: Path, same: int, later_s: int
 ) -> None:
@@ -453,7 +454,7 @@ RAN = (6, sum(FIRST.durations) + sum(SECOND.durations))
 
 
 @pytest.mark.parametrize(
-    "order", [("csv", "json", "db"), pytest.param(("db", "json", "csv"), marks=pytest.mark.thorough)], ids="-".join
+    "order", [("csv", "json", "db"), pytest.param(("db", "json", "csv"), marks=pytest.mark.volume)], ids="-".join
 )
 def test_formats_of_rocprofv3_are_one_run(database: Database, tmp_path: Path, order: tuple[str, ...]) -> None:
     for place in ("a", "b", "c"):

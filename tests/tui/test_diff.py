@@ -69,7 +69,7 @@ def command_of(app: KerneldbApp) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("where", ["", pytest.param("category = 'GEMM'", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("where", ["", pytest.param("category = 'GEMM'", marks=pytest.mark.volume)])
 def test_rows_and_sums_are_what_the_command_line_prints(pair: Path, where: str) -> None:
     async def flow(app: KerneldbApp, pilot: Any) -> None:
         pane = pane_of(app)

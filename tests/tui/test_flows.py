@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from kerneldb.tui.app import KerneldbApp
 
+pytestmark = pytest.mark.thorough
+
 GEMM = "category = 'GEMM'"
 BAD = "catx = 1"
 SMALL, LARGE = (80, 24), (160, 48)

@@ -136,7 +136,7 @@ def launches_of(app: KerneldbApp) -> list[int]:
 @pytest.mark.parametrize(
     ("phases", "default", "where", "expected"),
     [
-        pytest.param(("forward", None, None), None, " AND phase IS NULL", [1, 2], marks=pytest.mark.thorough),
+        pytest.param(("forward", None, None), None, " AND phase IS NULL", [1, 2], marks=pytest.mark.volume),
         (("forward", None, None), "decode", " AND phase = 'decode'", [1, 2]),
         ((None, None, None), None, "", [0, 1, 2]),
     ],

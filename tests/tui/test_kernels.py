@@ -116,7 +116,7 @@ def test_g_walks_through_the_levels(trace_database: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "order"), [pytest.param(None, "start_ns", marks=pytest.mark.thorough), ("kind = 'kernel'", "duration_ns")]
+    ("where", "order"), [pytest.param(None, "start_ns", marks=pytest.mark.volume), ("kind = 'kernel'", "duration_ns")]
 )
 def test_launches_come_page_by_page_in_their_order(trace_database: Path, where: str | None, order: str) -> None:
     database = kerneldb.open(trace_database)

@@ -43,10 +43,10 @@ OTHERS: Final = PLACES[1:]
 """All screens but the first."""
 
 
-async def first_again(app: KerneldbApp, pilot: Pilot[Any]) -> None:
+async def first_again(app: KerneldbApp, pilot: Pilot[Any], first: str = "overview") -> None:
     """Back to the first screen, as if no key had been pressed."""
     app.choose(where="", traces=(), level="kernel")
-    app.show("overview")
+    app.show(first)
     await settled(pilot)
 
 
@@ -191,7 +191,7 @@ def test_all_keys_of_a_screen_before_its_analysis_harm_nothing(
                 gate.open.set()
                 await settled(pilot)
                 assert pane.state != "error"
-                await first_again(app, pilot)
+                await first_again(app, pilot, "sql")
 
     driven(flow)
 

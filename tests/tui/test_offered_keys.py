@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from kerneldb.tui.app import KerneldbApp
 
+pytestmark = pytest.mark.thorough
+
 DIFF_KEYS = {"a", "b", "x", "+", "-", "u"}
 SIDES = {"a", "b", "x"}
 

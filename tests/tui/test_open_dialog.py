@@ -23,6 +23,8 @@ from kerneldb.tui.widgets.where_bar import WhereBar
 from kerneldb.warehouse import Warehouse
 from tests.tui.piloting import driven, opened, press, settled, text_of
 
+pytestmark = pytest.mark.thorough
+
 FIXTURE = "train-step-h200.json.gz"
 
 
@@ -101,7 +103,6 @@ def test_databases_are_told_from_traces(trace_database: Path, tmp_path: Path) ->
     assert not is_database(tmp_path)
 
 
-@pytest.mark.thorough
 def test_conditions_and_statements_outlast_the_session(trace_database: Path, tmp_path: Path) -> None:
     place = tmp_path / "state" / "kerneldb" / "history.json"
 

@@ -27,7 +27,7 @@ def table_of(app: KerneldbApp, name: str) -> Table:
     return app.pane.query_one(f"#overview-{name}", Table)
 
 
-@pytest.mark.parametrize("where", [pytest.param("", marks=pytest.mark.thorough), "category = 'GEMM'"])
+@pytest.mark.parametrize("where", [pytest.param("", marks=pytest.mark.volume), "category = 'GEMM'"])
 def test_it_shows_what_the_commands_print(trace_database: Path, where: str) -> None:
     database = kerneldb.open(trace_database)
     top, categories = (database.top(by, where=where or None).rows() for by in ("kernel", "category"))
@@ -170,6 +170,7 @@ def test_nothing_that_matches_is_a_sentence(trace_database: Path) -> None:
     driven(flow)
 
 
+@pytest.mark.thorough
 def test_launches_in_sums_are_told_from_those_that_can_be_listed(tmp_path: Path) -> None:
     warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
     report = {"origin": "report", "signature_id": "s:gemm:1:", "timing": "timeline", "n": 3000, "total_ns": 300}
@@ -214,6 +215,7 @@ def test_the_page_of_a_signature_has_its_sums(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_status_and_cards_tell_which_launches_count(tmp_path: Path) -> None:
     """Three launches of 10 µs, the same program once more in its run, and two that ran under a counter profiler."""
     warehouse, make = Warehouse.create_or_open(tmp_path / "parts.duckdb"), Traces(tmp_path)
@@ -240,6 +242,7 @@ def test_status_and_cards_tell_which_launches_count(tmp_path: Path) -> None:
     driven(flow)
 
 
+@pytest.mark.thorough
 def test_streams_of_several_processes_stand_apart(tmp_path: Path) -> None:
     warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
     warehouse.commit(make("both", (Launch("gemm", 0, 1_000), Launch("gemm", 1, 900))))
@@ -255,6 +258,7 @@ def test_streams_of_several_processes_stand_apart(tmp_path: Path) -> None:
     driven(flow)
 
 
+@pytest.mark.thorough
 def test_launches_without_time_have_no_share(tmp_path: Path) -> None:
     warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
     warehouse.commit(make("zero", (Launch("gemm", 5, 0), Launch("add", 9, 40))))
@@ -310,6 +314,7 @@ def test_enter_on_a_stream_of_a_shared_device_takes_that_process(tmp_path: Path)
     driven(flow)
 
 
+@pytest.mark.thorough
 def test_a_process_is_named_where_others_are_not_among_the_lanes(tmp_path: Path) -> None:
     warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
     warehouse.commit(make("many", tuple(Launch("gemm", at, 1_000 - at, stream=at) for at in range(9))))
@@ -324,6 +329,7 @@ def test_a_process_is_named_where_others_are_not_among_the_lanes(tmp_path: Path)
     driven(flow)
 
 
+@pytest.mark.thorough
 def test_enter_on_an_operator_takes_the_recorded_or_the_found_ones(found: Path) -> None:
     conditions = ("op = 'aten::mm' AND inferred_by IS NULL", "op = 'aten::mm' AND inferred_by = 'inherited'")
 
@@ -344,6 +350,7 @@ def test_enter_on_an_operator_takes_the_recorded_or_the_found_ones(found: Path) 
     driven(flow)
 
 
+@pytest.mark.thorough
 def test_the_traces_of_a_selection_count_as_its_cards_do(tmp_path: Path) -> None:
     """One run, of which the launches count; of a Selection without these, the sums of a report do."""
     warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)

@@ -105,7 +105,7 @@ async def until(what: Callable[[], bool], pilot: Any, seconds: float = 20.0) -> 
             await pilot.pause(0.02)
 
 
-@pytest.mark.parametrize("where", [pytest.param("", marks=pytest.mark.thorough), "category = 'GEMM'"])
+@pytest.mark.parametrize("where", [pytest.param("", marks=pytest.mark.volume), "category = 'GEMM'"])
 def test_the_plan_is_that_of_the_command_line(trace_database: Path, where: str) -> None:
     async def flow(app: KerneldbApp, _pilot: Any) -> None:
         pane = pane_of(app)
@@ -186,7 +186,7 @@ def test_a_run_is_shown_while_it_goes_on_and_stops(database: Path) -> None:
     run(database, flow, fake(WAITS))
 
 
-@pytest.mark.parametrize("key", ["x", pytest.param("space", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("key", ["x", pytest.param("space", marks=pytest.mark.volume)])
 def test_a_run_that_is_told_to_stop_says_so_until_it_has(database: Path, tmp_path: Path, key: str) -> None:
     ends = tmp_path / "ends"
     lingers = f"""

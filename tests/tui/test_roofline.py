@@ -44,7 +44,7 @@ def pane_of(app: KerneldbApp) -> RooflinePane:
     return app.pane
 
 
-@pytest.mark.parametrize("where", [pytest.param("", marks=pytest.mark.thorough), "category = 'GEMM'"])
+@pytest.mark.parametrize("where", [pytest.param("", marks=pytest.mark.volume), "category = 'GEMM'"])
 def test_dots_are_what_the_command_line_prints(trace_database: Path, where: str) -> None:
     condition = ["--where", where] if where else []
     result = CliRunner().invoke(

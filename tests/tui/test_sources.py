@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from kerneldb.tui.app import KerneldbApp
 
+pytestmark = pytest.mark.thorough
+
 FILES: Final = {
     "pytorch": ["tracelens-mi210-gpu-only.json.gz"],
     "nsys": ["nsightful_cuda_gpu_trace.csv.gz", "dsocr_prefill_cuda_gpu_kern_sum.csv"],
@@ -85,7 +87,6 @@ async def check(app: KerneldbApp, pilot: Pilot[Any], kind: str, launches: int) -
             assert state == "ready", where
 
 
-@pytest.mark.thorough
 def test_every_screen_opens(source: Path) -> None:
     async def flow() -> None:
         traces = traces_of(source)

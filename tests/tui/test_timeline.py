@@ -202,7 +202,7 @@ def printed(path: Path, *arguments: str) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("where", [pytest.param(None, marks=pytest.mark.thorough), "category IN ('GEMM', 'COPY')"])
+@pytest.mark.parametrize("where", [pytest.param(None, marks=pytest.mark.volume), "category IN ('GEMM', 'COPY')"])
 def test_lanes_and_legend_are_what_the_command_line_prints(trace_database: Path, where: str | None) -> None:
     condition = ["--where", where] if where else []
 

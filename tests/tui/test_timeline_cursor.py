@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from kerneldb.tui.app import KerneldbApp
 
+pytestmark = pytest.mark.thorough
+
 __all__ = ["several", "steps"]
 
 

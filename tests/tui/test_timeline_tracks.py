@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from kerneldb.tui.app import KerneldbApp
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="session")
 def stacks(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -163,7 +163,7 @@ def test_output_that_is_no_terminal_is_refused(trace_database: Path, terminal: T
     restored(terminal)
 
 
-@pytest.mark.parametrize("key", ["2", pytest.param("4", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("key", ["2", pytest.param("4", marks=pytest.mark.volume)])
 def test_keys_that_end_the_program_while_a_screen_is_made(trace_database: Path, terminal: Terminal, key: str) -> None:
     terminal.type(f"{command(trace_database)}; echo code-$(($? + 70))")
     terminal.press("Enter")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from kerneldb.tui.app import KerneldbApp
 
+pytestmark = pytest.mark.thorough
+
 FAILS = "cast(name AS INTEGER) > 3"
 """Binds; no launch has such a name."""
 
@@ -38,7 +40,6 @@ def overwrite(path: Path) -> None:
     path.write_bytes(random.Random(3).randbytes(path.stat().st_size))
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(("spoil", "first", "keys"), [(remove, "timeline", "w.dN"), (overwrite, "kernel", ".,n")])
 def test_a_spoilt_file_is_said_and_what_was_read_stays(database: Path, spoil: Any, first: str, keys: str) -> None:
     names = {".": "full_stop", ",": "comma"}
@@ -78,7 +79,6 @@ def test_going_somewhere_in_a_file_that_is_gone_is_a_sentence(database: Path) ->
     driven(flow)
 
 
-@pytest.mark.thorough
 def test_a_condition_that_fails_on_rows_is_refused(trace_database: Path) -> None:
     async def flow() -> None:
         async with opened(trace_database, Choice(GEMM), first="kernels") as (app, pilot):
@@ -125,7 +125,7 @@ def test_steps_in_quick_succession_all_count(trace_database: Path) -> None:
     driven(flow)
 
 
-@pytest.mark.parametrize("key", ["2", *(pytest.param(key, marks=pytest.mark.thorough) for key in "3458")])
+@pytest.mark.parametrize("key", ["2", *(pytest.param(key, marks=pytest.mark.volume) for key in "3458")])
 def test_the_end_while_a_screen_is_being_made(trace_database: Path, key: str) -> None:
     async def flow() -> None:
         async with opened(trace_database) as (app, pilot):
@@ -182,7 +182,6 @@ def pane_of(app: KerneldbApp) -> KernelPane:
     return pane
 
 
-@pytest.mark.thorough
 def test_the_kernel_screen_narrows_the_condition(trace_database: Path) -> None:
     async def narrowed(app: KerneldbApp, pilot: Any, *keys: str) -> None:
         page = pane_of(app).page

@@ -232,7 +232,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("ending", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("ending", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.volume)])
 def test_killed_commit_leaves_the_earlier_contents(
     filled: Warehouse, large: Manifest, tmp_path: Path, ending: signal.Signals
 ) -> None:

@@ -158,7 +158,7 @@ def next_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader, "migrations", lambda: steps)
 
 
-@pytest.mark.parametrize("way", ["open", pytest.param("create_or_open", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("way", ["open", pytest.param("create_or_open", marks=pytest.mark.volume)])
 def test_older_file_is_migrated(
     filled: Warehouse, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, way: str
 ) -> None:

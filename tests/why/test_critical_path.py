@@ -55,6 +55,7 @@ def holds(database: Database, traces: list[str]) -> None:
             assert row["saved_ns"] == length - program.length(row["cause"]), row["cause"]
 
 
+@pytest.mark.thorough
 def test_what_if_any_part_took_no_time(recorded: Database) -> None:
     """Of causes, also those that are not on the path; parts together save what the simulation without both says."""
     traces = SAMPLES["stacks"]

@@ -146,6 +146,7 @@ READ = {
 }
 
 
+@pytest.mark.thorough
 def test_reading_values_costs_what_leaving_it_out_saves(tmp_path: Path) -> None:
     """The queue runs dry: the launch latency, and what the host was ahead, are lost as well."""
     for name, speeds in READ.items():
