@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from textual.widgets import Static
 
 from kerneldb.tui.screens.timeline import TimelinePane
@@ -15,8 +16,6 @@ from tests.tui.test_timeline import run, several, steps, timeline_of
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
     from kerneldb.tui.app import KerneldbApp
 
