@@ -258,7 +258,8 @@ def quantised() -> Step:
     """A serving step of layers whose products are of 8-bit floats, scaled by row."""
     sizes = ((4096, 12288), (4096, 4096), (4096, 22016), (11008, 4096))
     weights = [torch.randn(o, i, device="cuda").to(torch.float8_e4m3fn) for i, o in sizes]
-    scales = [torch.rand(1, o, device="cuda") for _, o in sizes]
+    # As large as what goes in: sums of i products of normal numbers have a spread of i ** 0.5.
+    scales = [torch.rand(1, o, device="cuda") / i**0.5 for i, o in sizes]
     given = torch.randn(512, 4096, device="cuda", dtype=torch.bfloat16)
 
     def product(rows: Any, place: int) -> Any:

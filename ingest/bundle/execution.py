@@ -67,7 +67,8 @@ def _flat(entry: Any) -> list[Any]:
 
 
 def _entries(side: Mapping[str, Any]) -> list[Any]:
-    strides = side.get("strides") or [None] * len(side["values"])
+    strides = list(side.get("strides") or ())
+    strides += [None] * (len(side["values"]) - len(strides))  # launches of Triton come without those of the last number
     return [_entry(*one) for one in zip(side["values"], side["shapes"], side["types"], strides, strict=True)]
 
 

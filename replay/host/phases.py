@@ -27,6 +27,7 @@ from kerneldb.replay.wire.journal import Writer
 from kerneldb.replay.wire.messages import Energy, Message, Readings, Result, SharedEnergy, StepDone
 from kerneldb.replay.wire.plan import Item, Plan
 from kerneldb.replay.wire.results import FAILED, OK, SKIPPED, CallResult, DeviceState, RunFacts, Status, failure
+from kerneldb.replay.wire.step_results import StepResult
 
 DEALT_AT_ONCE: Final = 0.5
 SMALLEST: Final = 3
@@ -179,6 +180,9 @@ class Phase(abc.ABC):
     def give_up(self, item: str, reason: str) -> None:
         """Close an item that cost a worker."""
 
+    def lost(self, reason: str) -> None:  # noqa: B027 (a worker that did nothing is started again)
+        """Take that a worker died over none of the items."""
+
     @abc.abstractmethod
     def stop(self, reason: str) -> None:
         """Say why what is pending was not reached."""
@@ -267,6 +271,7 @@ class StepPhase(Phase):
         self.progress = Progress(len(self.pending))
         self.patience_s = max(self.patience_s, STEP_SECONDS)
         self._filled: list[str] = []
+        self._half: dict[str, StepResult] = {}
 
     def asks(self) -> dict[str, tuple[str, ...]]:
         """The steps that are left, and the calls to stand in for."""
@@ -279,8 +284,10 @@ class StepPhase(Phase):
         result = message.result
         self.log.writer.step(result)
         if result.mode == "cuda_graph" or self.log.options.on_cpu or not self.log.options.loops:
+            self._half.pop(result.step, None)
             self._done(result.step)
         else:
+            self._half[result.step] = result
             self.by_grade.update({kernel.grade: kernel.launches for kernel in result.kernels})
         return True
 
@@ -291,6 +298,16 @@ class StepPhase(Phase):
             for name in list(self.pending):
                 self._done(name)
         self._filled.append(item)
+
+    def lost(self, reason: str) -> None:
+        """Close a step that cost a worker as a graph, after its calls had been run one by one."""
+        for step, had in list(self._half.items()):
+            why = f"no CUDA graph: {reason}"[:REASON_LENGTH]
+            self.log.writer.step(
+                StepResult(step, "cuda_graph", had.calls, had.rebuilt, had.apart, had.filled, reason=why)
+            )
+            self._done(step)
+        self._half.clear()
 
     def stop(self, reason: str) -> None:
         """What was not reached is done by a resumed run."""

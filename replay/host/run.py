@@ -260,6 +260,7 @@ class _Run:
                 phase.give_up(ending.item, ending.reason)
                 batch = self.log.options.batch
             else:
+                phase.lost(ending.reason)
                 batch = max(1, batch // 8)
             barren = 0 if ending.progressed or ending.item is not None else barren + 1
             if barren >= BARREN_WORKERS:

@@ -1,8 +1,8 @@
 """A step as CUDA graphs: as one where all of it can be captured, else split at the calls that cannot, by name.
 
-Between two graphs such a call runs by itself. It runs on the tensors that it had while the step was captured, which
-stay alive, so that the graphs after it read what it returned then: its kernels run each time, its results are those of
-the first.
+Between two graphs such a call runs by itself. It runs on the tensors that it had while the step was captured. Those and
+what it returned then stay alive, since the graphs after it read that: its kernels run each time, its results are those
+of the first.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _captured(player: Player, alone: set[int]) -> Captured:
     place = 0
     while place < len(calls):
         if place in alone:
-            made.parts.append(_by_itself(player, place))
+            made.parts.append(_by_itself(player, place, made.held))
             names.append(_name(player, place))
             place += 1
             continue
@@ -106,7 +106,7 @@ def _step(player: Player, place: int) -> None:
     player.after(player.step.calls[place])
 
 
-def _by_itself(player: Player, place: int) -> Callable[[], object]:
+def _by_itself(player: Player, place: int, held: list[Any]) -> Callable[[], object]:
     call, how = player.step.calls[place], player.prepared[place]
     player.before(call)
     if how.resolved is None:
@@ -121,6 +121,7 @@ def _by_itself(player: Player, place: int) -> Callable[[], object]:
                 function(*args, **kwargs)
 
         player.make(place)
+    held.extend(player.made_by(call))
     player.after(call)
     return again
 

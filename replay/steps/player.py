@@ -117,6 +117,7 @@ class Player:
         self._views: dict[int, list[int]] = defaultdict(list)
         for place, one in enumerate(step.tensors):
             self._views[one.storage].append(place)
+        self.unwritten = frozenset(_unwritten(step))
         self._storages: dict[int, Any] = {}
         self._live: dict[int, Any] = {}
         self._kept: set[int] = set()
@@ -241,6 +242,11 @@ class Player:
             target[key] = None  # what is freed next must not be held here
         self._bind(call, result)
         self.result = result if self.keeps_result else None
+
+    def made_by(self, call: StepCall) -> list[Any]:
+        """The storages that a call returned, and those allocated for it."""
+        returned_to = [self.step.tensors[place].storage for place in call.outputs if place != UNKNOWN]
+        return [self._storages[one] for one in {*returned_to, *call.allocates} if one in self._storages]
 
     def _program(self, call: StepCall, how: Prepared) -> Program:
         """A call with the places of what changes from run to run."""
@@ -449,6 +455,21 @@ class Player:
         for place in call.outputs:
             if place != UNKNOWN and self.step.tensors[place].storage not in self._storages:
                 self._give(self.step.tensors[place].storage, place, None)
+
+
+def _unwritten(step: Step) -> Iterator[int]:
+    """Storages that the step allocates and reads before a call has written to them: they hold what was there before.
+
+    Of a call that returns nothing it is not known which of its tensors it writes: all of them, then.
+    """
+    written = {number for number, one in enumerate(step.storages) if one.given}
+    for call in step.calls:
+        written |= {step.tensors[place].storage for place in call.outputs if place != UNKNOWN}
+        taken = {step.tensors[place].storage for slots in call.inputs for place in slots if place != UNKNOWN}
+        if call.outputs:
+            yield from taken - written
+        else:
+            written |= taken
 
 
 def _dtype(name: str) -> Any:

@@ -16,7 +16,7 @@ from kerneldb.replay.resolve.tensors import Fill, TensorSpec
 from kerneldb.replay.steps.player import Player, returned
 from kerneldb.replay.wire.steps import UNKNOWN
 
-RANGES: Final = frozenset({"integers", "range", "values"})
+RANGES: Final = frozenset({"integers", "range", "values", "shuffled", "even"})
 ASCENDING: Final = frozenset({"ascending", "cumulative"})
 SEARCHED: Final = {"nonzero": 0, "masked_select": 1}
 """Which argument decides how much an operator finds."""
@@ -67,7 +67,11 @@ def guard(player: Player, place: int) -> None:
     """Replace integers that are not in their range."""
     for key, spec, slot in list(player.arguments_of(place)):
         fill = _wanted(player, place, key, spec, slot)
-        if fill is not None and not _within(player.view(slot, spec), fill):
+        if fill is None:
+            continue
+        if player.step.tensors[slot].storage in player.unwritten:
+            player.replace(place, key, slot, fill, f"{key}: values that no call of the step has written")
+        elif not _within(player.view(slot, spec), fill):
             player.replace(place, key, slot, fill, f"{key}: values that are not in range")
 
 
@@ -100,6 +104,8 @@ def _within(tensor: Any, fill: Fill) -> bool:
     if fill.kind in ASCENDING:
         steady = bool((tensor.flatten()[1:] >= tensor.flatten()[:-1]).all())
         return steady and low >= fill.low and high <= fill.high
+    if fill.kind == "even":
+        return low >= 0 and int(tensor.sum()) == int(fill.low)
     if fill.kind == "values":
         return low >= min(fill.values) and high <= max(fill.values)
     return low >= fill.low and high < max(fill.high, fill.low + 1)

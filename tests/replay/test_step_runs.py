@@ -20,7 +20,7 @@ from kerneldb.replay.wire.steps import Step, StepCall, Storage, Tensor
 
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install torch==2.13.0)")
 from kerneldb.replay.routes.triton import build  # noqa: E402 (torch is needed)
-from kerneldb.replay.steps.graphs import aligned  # noqa: E402 (torch is needed)
+from kerneldb.replay.steps.graphs import _by_itself, aligned  # noqa: E402 (torch is needed)
 from kerneldb.replay.steps.player import Player  # noqa: E402
 from kerneldb.replay.steps.rehearsal import rehearse  # noqa: E402
 from kerneldb.replay.triton.loading import Launchable  # noqa: E402
@@ -45,19 +45,19 @@ ITEMS = {
     )
 }
 SQUARE = ((4, 4), (4, 1))
+STORAGES = tuple(
+    Storage(size, given=place in {0, 1, 3, 5}) for place, size in enumerate((64, 64, 64, 8, 24, 24, 40, 40))
+)
 
 
 def step(*calls: StepCall) -> Step:
     """Storages 0 and 1 are given, 2 is made; 3 is a mask, 4 what is found, 5 rows, 6 indices, 7 the rows taken."""
-    sizes = (64, 64, 64, 8, 24, 24, 40, 40)
-    given = {0, 1, 3, 5}
     tensors = (
         Tensor(0, *SQUARE), Tensor(1, *SQUARE), Tensor(2, *SQUARE), Tensor(3, (8,), (1,), "bool"),
         Tensor(4, (3, 1), (1, 3), "long int"), Tensor(5, (3, 2), (2, 1)), Tensor(6, (5,), (1,), "long int"),
         Tensor(7, (5, 2), (2, 1)), Tensor(2, (4, 4), (1, 4)),
     )  # fmt: skip
-    storages = tuple(Storage(size, given=place in given) for place, size in enumerate(sizes))
-    return Step("s", "trace", "t1", "execution trace", storages, tensors, calls)
+    return Step("s", "trace", "t1", "execution trace", STORAGES, tensors, calls)
 
 
 def played(made: Step) -> Player:
@@ -94,7 +94,9 @@ def test_a_search_finds_as_many_as_were_recorded() -> None:
 
 
 def test_an_index_out_of_range_is_replaced_before_the_call() -> None:
-    player = Player(step(StepCall("take", ((5,), (), (6,)), (7,), allocates=(6,), recorded_ns=(5,))), ITEMS, "cpu")
+    given = (*(dataclasses.replace(one, given=True) for one in STORAGES[:7]), STORAGES[7])
+    taken = step(StepCall("take", ((5,), (), (6,)), (7,), recorded_ns=(5,)))
+    player = Player(dataclasses.replace(taken, storages=given), ITEMS, "cpu")
     player.prepare()
     before = player.before
 
@@ -108,6 +110,23 @@ def test_an_index_out_of_range_is_replaced_before_the_call() -> None:
     assert not player.filled
     assert tuple(player.view(7).shape) == (5, 2)
     assert any("not in range" in note for note in player.notes)
+
+
+def test_indices_that_no_call_has_written_are_replaced_whatever_the_memory_holds() -> None:
+    player = played(step(StepCall("take", ((5,), (), (6,)), (7,), allocates=(6,), recorded_ns=(5,))))
+    assert not player.filled
+    assert any("no call of the step has written" in note for note in player.notes)
+    player._storages[6].fill_(99)
+    player.run()
+
+
+def test_what_a_call_between_two_graphs_returned_stays_for_the_graph_after_it() -> None:
+    found = StepCall("find", ((3,),), (4,), frees=(4,), recorded_ns=(5,))
+    player, held = played(step(found)), list[Any]()
+    player.begin()
+    _by_itself(player, 0, held)()
+    assert 4 not in player._storages
+    assert [one.nbytes() for one in held] == [24]
 
 
 def test_a_call_that_cannot_be_rebuilt_is_stood_in_for_and_counted() -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from pathlib import Path
 from typing import Any
 
 import orjson
+import polars as pl
 import pytest
 
 from kerneldb import codec
 from kerneldb.errors import KerneldbError
+from kerneldb.ingest.bundle import execution
+from kerneldb.ingest.output import Report
 from kerneldb.replay.steps import memory
 from kerneldb.replay.steps.memory import Moment, Op, View
 from kerneldb.replay.steps.orders import ordered
@@ -64,6 +69,25 @@ def test_memory_events_say_when_an_allocation_was_freed() -> None:
     assert [one.freed_ns for one in found.epochs[1:]] == [33, None, None]
     assert not memory.settle(found, ())
     assert [one.freed_ns for one in found.epochs[1:]] == [20, 70, 60]
+
+
+def test_launches_of_triton_without_strides_of_their_last_number_are_read(tmp_path: Path) -> None:
+    sides = {
+        "values": [[3, 7, 0, 8, 4, "cuda:0"], 8, 0],
+        "shapes": [[2, 4], [], []],
+        "types": ["Tensor(float)", "Int", "Int"],
+    }
+    node = {
+        "name": "triton_poi_fused_add_0",
+        "inputs": {**sides, "strides": [[4, 1], []]},
+        "attrs": [{"name": "rf_id", "value": 5}],
+    }
+    node["outputs"] = dict.fromkeys(("values", "shapes", "types", "strides"), ())
+    (tmp_path / "et.json").write_text(json.dumps({"nodes": [node]}))
+    report = Report()
+    rows = execution.op_tensors(tmp_path / "et.json", pl.DataFrame({"op_id": [1], "record_function_id": [5]}), report)
+    assert json.loads(rows["inputs"][0]) == [[7, 0, [2, 4], [4, 1], "float", "cuda:0"], None, None]
+    assert not report.counts
 
 
 def test_the_plan_frees_what_the_program_freed_and_numbers_what_it_used() -> None:

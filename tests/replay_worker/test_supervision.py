@@ -14,6 +14,7 @@ from kerneldb.replay.host import run as host
 from kerneldb.replay.host.run import Outcome
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire import journal, plan
+from kerneldb.replay.wire.steps import Step
 from tests.replay_worker.plans import item, kernel, write
 
 WORKER = Path(__file__).with_name("fake_worker.py")
@@ -57,6 +58,20 @@ def test_a_killed_worker_costs_one_item(run: Run) -> None:
     assert (outcome.finished, outcome.done, outcome.by_grade) == (True, 3, {"L0": 2, "L4": 1})
     assert run.attempts == ["0-ok", "1-kill", "2-fine"]
     assert journal.read(run.journal).finished
+
+
+def test_steps_that_cost_a_worker_as_a_graph_are_closed_with_the_reason(run: Run) -> None:
+    steps = tuple(Step(name, "trace", "t1", "execution trace", (), (), ()) for name in ("first", "second"))
+    path = run.folder / "plan.jsonl"
+    plan.write(plan.Plan(steps=steps), path)
+    worker = (sys.executable, str(WORKER), str(run.folder))
+    assert host.run(path, run.journal, Options(device="cuda:0", energy=False), worker=worker).finished
+    found = [(one.step, one.mode, one.filled, one.reason) for one in journal.read(run.journal).steps.values()]
+    why = "no CUDA graph: worker exit code 1"
+    assert found == [
+        ("first", "eager", 1, None), ("first", "cuda_graph", 1, why),
+        ("second", "eager", 1, None), ("second", "cuda_graph", 1, why),
+    ]  # fmt: skip
 
 
 def test_a_plan_for_other_gpus_runs_and_says_so(run: Run) -> None:
