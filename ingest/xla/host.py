@@ -28,6 +28,12 @@ XLA_SPAN: Final = re.compile(
 )
 FRAME: Final = re.compile(r"\$.+")
 GRAPH_NAME: Final = re.compile(r"(.*?) \(((?:Cuda|Hip)Graph:\d+)\)")
+CALL_NAME: Final = re.compile(r"(?:cu|cuda|hip|hsa)_?[A-Z]|(?i:mem(?:cpy|set))")
+LAUNCH: Final = "LaunchKernel"
+"""A call that launches one kernel: XLA names it like the kernel, whichever of the driver's functions it is.
+
+Source: openxla/xla, cupti_tracer.cc, AddKernelEventUponApiExit.
+"""
 MEMORY: Final = {"MemoryAllocation": 1, "MemoryDeallocation": -1}
 ALLOCATOR: Final = re.compile(r"GPU_(\d+)")
 STEP: Final = "step_num"
@@ -73,6 +79,8 @@ class Host:
         elif "correlation_id" in stats:
             named = GRAPH_NAME.fullmatch(event.name)
             name, note = (named[1], named[2]) if named else (event.name, stats.get("memcpy_details"))
+            if CALL_NAME.match(name) is None:
+                name, note = LAUNCH, name
             kind = "driver" if re.match(r"cu[A-Z]", name) else "runtime"
             correlation = integer(stats["correlation_id"]) or None
             self._calls.append((kind, name, process, thread, start, duration, correlation, note))

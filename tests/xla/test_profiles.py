@@ -239,6 +239,22 @@ def test_times_that_a_program_made_texts(tmp_path: Path) -> None:
     assert launch_rows(read(tmp_path, texts.encode(), "host.trace.json"), *columns) == expected
 
 
+def test_calls_that_are_named_like_their_kernel(tmp_path: Path) -> None:
+    """Without command buffers: what is told of a call is its kernel, not its function."""
+    names = ("loop_add_fusion_1", "nvjet_sm90_tst", "cuMemsetD8Async", "MemcpyH2D")
+    events = [Event(name, 10 * at, 5, {"correlation_id": at}) for at, name in enumerate(names, 1)]
+    host_ = Plane("/host:CPU", {"main": events}).encoded()
+    gpu = Plane("/device:GPU:0", {"Stream #7(Compute)": [kernel(names[0], 99, "x", correlation_id=1)]}).encoded()
+    found = read(tmp_path, gpu + host_)
+    assert found.rows("api_calls", "name", "details") == [
+        ("LaunchKernel", names[0]),
+        ("LaunchKernel", names[1]),
+        ("cuMemsetD8Async", None),
+        ("MemcpyH2D", None),
+    ]
+    assert launch_rows(found, "name", "api_call") == [{"name": names[0], "api_call": "LaunchKernel"}]
+
+
 def test_the_correlation_0_is_none(tmp_path: Path) -> None:
     """What CUPTI does not know has the number 0: many kernels would have one call."""
     calls_ = Plane("/host:CPU", {"main": [Event("cuLaunchKernel", 1, 2, {"correlation_id": 0})]}).encoded()
