@@ -53,6 +53,7 @@ LINES: Final = Ledger(
 COUNTERS: Final = "_counters_"
 """The line of a GPU with samples of its counters. Source: openxla/xla, cupti_pm_sampler_impl.cc."""
 SAMPLES: Final = {"counter": pl.String, "device": pl.Int32, "ts_ns": pl.Int64, "value": pl.Float64}
+HIDDEN: Final = "CUDA graph recorded as a whole: its kernels are not in the file"
 JSON_ONLY: Final = "kernels without HLO: modules are in the xplane.pb of the session only"
 NO_MODULE: Final = "kernels without HLO: their module is not in the file"
 NOT_FOUND: Final = "kernels without HLO: no instruction fits"
@@ -261,6 +262,7 @@ class Conversion:
         output.write("launches", signed.drop(*UNSTORED))
         for kind, n in signed.group_by("kind", maintain_order=True).len().iter_rows():
             output.report.add("stored", f"{kind} launches", n)
+        output.report.add("note", HIDDEN, signed.filter(kind="graph").height)
         for method, n in signed.drop_nulls("link_method").group_by("link_method").len().sort("link_method").iter_rows():
             output.report.add("note", f"HLO by {method}", n)
 

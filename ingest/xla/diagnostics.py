@@ -12,6 +12,7 @@ from kerneldb.ingest.doctor import NO_DEVICES, Diagnostic, launched, read_table,
 
 XPLANE: Final = "Give the `*.xplane.pb` of the same session: it holds the HLO modules and the GPU."
 DISCARDED: Final = "Compile inside the profiled program, or profile with `enable_hlo_proto` (the default)."
+WHOLE: Final = "Profile without `gpu_enable_cupti_activity_graph_trace`."
 ANNOTATE: Final = 'Wrap stages in `jax.profiler.TraceAnnotation("prefill")`, or ingest with `--phase NAME`.'
 
 
@@ -25,14 +26,19 @@ def diagnostics(manifest: Manifest) -> Iterator[Diagnostic]:
     kernels = launches.filter(pl.col("kind") == "kernel")
     linked = kernels.filter(pl.col("launch_status") == "linked").height
     text = f"{linked:,} of {kernels.height:,} kernels have their HLO instruction with shapes."
-    if linked == kernels.height:
-        yield Diagnostic("ok", "HLO", text)
-    else:
+    graphs = launches.filter(pl.col("kind") == "graph").height
+    if graphs:
+        hidden = f"{graphs:,} command buffers were recorded as a whole: their kernels are not in the file."
+        yield Diagnostic("warning", "command buffers", hidden, WHOLE)
+    if linked < kernels.height:
         remedy = XPLANE if manifest.trace["era"] == "trace.json" else DISCARDED
         yield Diagnostic("warning", "HLO", text, remedy)
+    elif linked:
+        yield Diagnostic("ok", "HLO", text)
     if "devices" not in manifest.parts:
         yield NO_DEVICES
     called = launches["api_index"].count()
     yield Diagnostic("ok", "launch calls", f"{called:,} of {launches.height:,} launches are linked to the driver call.")
     if launches["phase"].null_count() == launches.height:
-        yield Diagnostic("note", "phases", "No annotations around launches: they have no phase.", ANNOTATE)
+        text = "No annotations around launches, or only steps: they have no phase."
+        yield Diagnostic("note", "phases", text, ANNOTATE)

@@ -14,6 +14,7 @@ import pytest
 import kerneldb
 from kerneldb.api.planning import Request, feasibility
 from kerneldb.ingest.ledger import UNKNOWN
+from kerneldb.ingest.xla.diagnostics import diagnostics
 from tests.ingest.conversion import Converted
 from tests.rocprof.conversion import converted, launch_rows
 from tests.xla.profiles import Event, Plane, as_json, buffered, direct, kernel, module, space
@@ -261,3 +262,13 @@ def test_the_correlation_0_is_none(tmp_path: Path) -> None:
     gpu = Plane("/device:GPU:0", {"Stream #7(Compute)": [kernel("k", 9, "k", correlation_id=0)]}).encoded()
     row = launch_rows(read(tmp_path, gpu + calls_), "correlation_id", "api_call")[0]
     assert row == {"correlation_id": None, "api_call": None}
+
+
+def test_a_command_buffer_as_a_whole_is_said(tmp_path: Path) -> None:
+    whole = Event("CudaGraphExec:11", 9, 50, {"correlation_id": 1, "cuda_graph_id": 11, "cuda_graph_exec_id": 11})
+    trace = read(tmp_path, Plane("/device:GPU:0", {"Stream #7(CudaGraph)": [whole]}).encoded())
+    assert [tuple(row.values()) for row in launch_rows(trace, "kind", "duration_ns")] == [("graph", 50)]
+    assert trace.report("note")["CUDA graph recorded as a whole: its kernels are not in the file"] == 1
+    said = {one.topic: (one.level, one.message) for one in diagnostics(trace.manifest)}
+    assert said["command buffers"][0] == "warning"
+    assert "HLO" not in said  # nothing can be said of kernels that are not there
