@@ -165,8 +165,9 @@ class Kernel:
 
     @property
     def is_range(self) -> bool:
-        """Whether it is a range of a program (`--replay-mode range`), which has neither a stream nor a grid."""
-        return self.identity.get("Stream") == "n/a" and not self.identity.get("Grid Size")
+        """Whether it is a range of a program (`--replay-mode range`) or a graph: it has no grid, a range no stream."""
+        grid = self.identity.get("Grid Size")
+        return self.identity.get("Stream") == "n/a" if grid is None else grid.strip() in ("", "n/a")
 
     @property
     def ranges(self) -> list[str]:

@@ -121,10 +121,11 @@ def _tree(text: bytes, label: str, output: Output, signer: Signer) -> int:
     parts = _decoded(text, label)
     roots = [part for part in parts if isinstance(part, dict) and "frame" in part]
     described = [part for part in parts if isinstance(part, dict) and "frame" not in part]
-    rows, values, ranges, unnamed = [], [], [], 0
+    rows, values, ranges, unnamed, odd = [], [], [], 0, 0
     for frame in _frames(roots):
         metrics = {OLD.get(key, key): value for key, value in _object(frame.node, "metrics").items()}
         listed = [(key, _number(value)) for key, value in metrics.items() if key not in OWN]
+        odd += sum(value is None for _, value in listed)
         if _is_kernel(metrics):
             rows.append(_sum(frame.node, metrics, frame.above))
             values.append(listed)
@@ -140,6 +141,7 @@ def _tree(text: bytes, label: str, output: Output, signer: Signer) -> int:
     _write_ranges(ranges, output)
     _write_sums(rows, values, output, signer)
     output.report.add("skipped", "frame without a name", unnamed)
+    output.report.add("unread", "values of frames that are no numbers: lists and texts", odd)
     return len(rows) + len(ranges) + unnamed
 
 

@@ -52,6 +52,14 @@ def test_a_range_of_the_program_is_no_kernel(tmp_path: Path) -> None:
     assert mixed.report("skipped") == {"workloads that are not kernels (ranges, graphs)": 1}
 
 
+@pytest.mark.parametrize("absent", ["", "n/a"])
+def test_a_graph_has_no_grid(absent: str, tmp_path: Path) -> None:
+    graph = row("Duration", "us", "9.00", launch=1, name="graph").replace('"(8, 2, 1)"', f'"{absent}"')
+    one = convert_text(page(DURATION, graph), tmp_path)
+    assert one.launches.select("name", "duration_ns").rows() == [("k(int)", 6750)]
+    assert one.report("skipped") == {"workloads that are not kernels (ranges, graphs)": 1}
+
+
 @pytest.mark.parametrize("name", ["k(int)", "inner/k(int)"])
 def test_a_kernel_renamed_by_its_range(name: str, tmp_path: Path) -> None:
     stack = "7  " + "  ".join(f'""<default domain>:{one}:none:none:none:none:none:none""' for one in ("outer", "inner"))

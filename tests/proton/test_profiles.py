@@ -81,6 +81,14 @@ def test_scopes_keep_their_values(tmp_path: Path) -> None:
     assert values == {"flops": 2.5e9, "num_samples": 7.0}
 
 
+def test_lists_and_texts_are_counted(tmp_path: Path) -> None:
+    """Since 2026 a program may give several numbers, or a text, under one name."""
+    scope = node("s", kernel("k", 1, 5, sizes=[1, 2, 3]), **{"label": "x", "tokens": 7})
+    trace = read(tmp_path, json.dumps([node("ROOT", scope), DEVICES]))
+    assert trace.rows("metrics", "metric", "value") == [("tokens", 7.0)]
+    assert trace.report("unread") == {"values of frames that are no numbers: lists and texts": 2}
+
+
 def test_names_of_older_versions(tmp_path: Path) -> None:
     old = node("k", **{"Count": 3, "Time (ns)": 30, "DeviceId": "1", "DeviceType": "HIP"})
     trace = read(tmp_path, json.dumps([node("ROOT", old), {}]))
