@@ -16,7 +16,8 @@ from kerneldb.ingest.pytorch.host import Host
 from kerneldb.ingest.runs import gathered, stretches
 from kerneldb.ingest.threads import mapped
 
-STREAM_TID: Final = r"(\d+)\s*$"
+STREAM_TID: Final = r"^(?:.*[^-\d])?(\d+)\s*$"
+"""A number, perhaps behind a word; -1 is no stream."""
 INTEGERS: Final = (
     *("ts", "dur", "External id", "correlation", "device", "stream", "context", "queued", "bytes", "size"),
     *("registers per thread", "shared memory", "graph id", "graph node id", "toDevice", "inDevice"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kerneldb.ingest.doctor import diagnose_manifest, of_pytorch
-from tests.ingest.traces import LAYOUTS, T0, Raw, Trace
+from tests.ingest.traces import LAYOUTS, T0, Raw, Trace, kineto
 
 if TYPE_CHECKING:
     from tests.ingest.conftest import Convert
@@ -29,6 +29,14 @@ def test_streams_that_are_none(convert: Convert, layout: str) -> None:
     assert known[:5] == [None, None, None, 0, 7]
     assert [known[place] for place in (5, 7, 8)] == [None, None, None]
     assert known == found["waits_on_stream"].to_list()
+
+
+@pytest.mark.parametrize(("tid", "stream"), [(-1, None), (9, 9), ("stream 9", 9), ("GPU", None), (-9, None)])
+def test_the_lane_of_a_kernel_without_a_stream(convert: Convert, tid: int | str, stream: int | None) -> None:
+    """ONNX Runtime prints all kernels on lane -1, which is not stream 1."""
+    trace = Trace()
+    trace.span("kernel", "k", T0, 1_000, {"device": 0}, pid=0, tid=tid)
+    assert convert(kineto(trace)).launches["stream"].to_list() == [stream]
 
 
 def test_kinds_of_other_tools_keep_their_names(convert: Convert) -> None:
