@@ -20,7 +20,7 @@ from kerneldb.report.asking import asking
 from kerneldb.report.model import Table
 from tests.answers.test_report import browse, needs_browser
 
-pytestmark = pytest.mark.again
+pytestmark = [pytest.mark.again, pytest.mark.thorough]
 
 TRACE = "stacks-memory-h200"
 

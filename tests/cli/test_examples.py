@@ -78,6 +78,7 @@ def shared(root: Path, decoder: Path, tmp_path_factory: pytest.TempPathFactory) 
     return placed(root, decoder, tmp_path_factory.mktemp("examples"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("line", EXAMPLES)
 def test_an_example_works(
     line: str, root: Path, decoder: Path, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -19,6 +19,8 @@ from tests.nsys import exports
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.thorough
+
 TOTAL = sum(one.duration for one in exports.KERNELS)
 COUNTED = """
     SELECT origin, sum(n)::BIGINT AS n, sum(total_ns)::BIGINT AS total_ns

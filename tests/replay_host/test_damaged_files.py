@@ -381,7 +381,7 @@ def judge(case: Case, way: str, seeds: range) -> None:
     assert not wrong, f"{len(wrong)} of {len(seeds)}, by seed: {dict(itertools.islice(wrong.items(), 5))}"
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["read", *(pytest.param(way, marks=pytest.mark.thorough) for way in ("resume", "run"))])
 def test_a_damaged_file_is_refused_in_one_line_or_still_valid(case: Case, way: str) -> None:
     judge(case, way, FEW[way])
 

@@ -20,6 +20,8 @@ from kerneldb.warehouse import Warehouse
 from tests.tui.piloting import driven, opened, text_of
 from tests.warehouse.conftest import Launch, Traces
 
+pytestmark = pytest.mark.thorough
+
 STEPS = tuple(
     launch
     for base in range(0, 4_000, 1_000)

@@ -32,6 +32,8 @@ from tests.rocprof.test_csv import COUNTED, COUNTERS
 from tests.runs import asking
 from tests.runs.asking import Files, sets
 
+pytestmark = pytest.mark.thorough
+
 TESTS = Path(__file__).parents[1]
 NSYS, NCU = TESTS / "fixtures" / "nsys", TESTS / "ncu" / "data"
 TOTAL = sum(one.duration for one in exports.KERNELS)
@@ -115,7 +117,6 @@ def test_the_prints_are_all_there() -> None:
     assert len(printed_by_nsys()) == 15
 
 
-@pytest.mark.thorough
 def test_all_prints_of_one_capture_are_one_run(database: Database, tmp_path: Path, sqlite: Path) -> None:
     """The database comes last: all that answered until then must step back."""
     files = {**placed(tmp_path / "prints", printed_by_nsys()), "sqlite": sqlite}
@@ -334,7 +335,6 @@ def test_pages_of_one_report_are_one_run(database: Database, tmp_path: Path, alo
     assert {key: found[key] for key in raw} == raw
 
 
-@pytest.mark.thorough
 def test_all_prints_of_one_report_are_one_run(database: Database, tmp_path: Path) -> None:
     """Other locales, units, kinds of names, and details; no launch is there twice."""
     names = ("C.details", "base.raw", "de_DE.raw", "all.details", "name.details", "base-function.raw")
@@ -416,7 +416,6 @@ def two_profilings(database: Database, files: Files) -> None:
     assert {n for n, _ in durations} == {2}
 
 
-@pytest.mark.thorough
 def test_pages_of_two_profilings_find_their_own(database: Database, tmp_path: Path) -> None:
     order, made = ("A.details", "B.raw", "B.details", "A.raw"), {"A": page, "B": other_times}
     files = placed(tmp_path / "pages", {f"{word}.csv": made[word[0]](f"C.{word[2:]}") for word in order})
@@ -472,7 +471,6 @@ def test_formats_of_rocprofv3_are_one_run(database: Database, tmp_path: Path, or
     assert launched(database) == RAN
 
 
-@pytest.mark.thorough
 def test_a_merged_database_and_one_of_its_parts(database: Database, tmp_path: Path) -> None:
     other = "0000f2c4-8192-7151-8115-1151c0de0002"
     parts = {"part": [(databases.GUID, 100)], "merged": [(databases.GUID, 100), (other, 200)]}
@@ -549,7 +547,6 @@ def shuffled(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "traceEvents": events}
 
 
-@pytest.mark.thorough
 def test_a_trace_that_was_saved_again_counts_once(database: Database, tmp_path: Path) -> None:
     """By a tool that indents, sorts and adds; by one that was stopped in the middle; and as it was."""
     content = recorded()
@@ -562,7 +559,6 @@ def test_a_trace_that_was_saved_again_counts_once(database: Database, tmp_path: 
     assert launched(database) == ran(content)
 
 
-@pytest.mark.thorough
 def test_two_halves_of_a_trace_that_share_a_part(database: Database, tmp_path: Path) -> None:
     """A tool cut a trace that was too large in two, with some events in both."""
     content = recorded()

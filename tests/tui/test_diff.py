@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from kerneldb.tui.app import KerneldbApp
 
+pytestmark = pytest.mark.thorough
+
 
 def repeated(name: str, duration: int, number: int, jitter: int = 5) -> tuple[Launch, ...]:
     return tuple(Launch(name, 10_000 * place, duration + place % jitter, op=f"aten::{name}") for place in range(number))

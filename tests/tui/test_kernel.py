@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from kerneldb.tui.app import KerneldbApp
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def order(trace_database: Path) -> list[str]:
@@ -132,7 +134,6 @@ def launches_of(app: KerneldbApp) -> list[int]:
     return [(table.rows.row(place) or {})["launch_index"] for place in range(len(table.rows))]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("phases", "default", "where", "expected"),
     [

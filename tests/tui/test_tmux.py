@@ -20,7 +20,7 @@ import kerneldb
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+pytestmark = [pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed"), pytest.mark.thorough]
 
 PATIENCE_S = 120.0
 GEMM = "category = 'GEMM'"
@@ -101,7 +101,6 @@ def restored(terminal: Terminal) -> None:
     terminal.wait("to-42")
 
 
-@pytest.mark.thorough
 def test_screens_a_filter_a_storm_of_sizes_and_the_end(trace_database: Path, terminal: Terminal) -> None:
     terminal.type(f"{command(trace_database)}; echo code-$(($? + 70))")
     terminal.press("Enter")

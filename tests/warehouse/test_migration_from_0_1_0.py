@@ -321,6 +321,7 @@ def test_it_has_the_tables_of_a_new_one(migrated: Path, tmp_path: Path) -> None:
     assert rows(migrated, tables) == rows(made.path, tables)
 
 
+@pytest.mark.thorough
 def test_it_may_take_the_place_of_another_one(old: Path, tmp_path: Path) -> None:
     database = kerneldb.open(tmp_path / "new.duckdb")
     database.ingest(FIXTURES / "nsys" / "r23_cuda_gpu_trace_mangled.csv")
@@ -356,6 +357,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.thorough
 def test_while_another_process_reads_it_the_wait_says_who(old: Path) -> None:
     """A migration needs the file alone. Nothing of it happens where it cannot have it."""
     content = old.read_bytes()

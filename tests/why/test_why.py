@@ -125,6 +125,7 @@ def test_the_first_sentence_names_the_cause(known: Database, rule: str) -> None:
         assert words in first.sentence
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rule", PLACES)
 def test_mended_it_is_not_named(known: Database, rule: str) -> None:
     trace = "late-rank-0-mended" if rule == "late-rank" else f"{rule}-mended"
