@@ -55,7 +55,7 @@ CONSOLE: Final = (
     "`ncu --import REPORT.ncu-rep --page raw --csv > FILE`"
 )
 NO_KERNELS: Final = "workloads that are not kernels (ranges, graphs)"
-KERNELS: Final = "Profile kernels: without `--replay-mode range` or `app-range`."
+KERNELS: Final = "Profile kernels: without `--replay-mode range`, `app-range` and `--graph-profiling graph`."
 ARCHIVED: Final = "a report of Nsight Compute in an archive, or under another name. Unpack or rename it to *.ncu-rep."
 FACTS: Final = {"source": "ncu", "tool": "Nsight Compute", "reader_version": 1}
 SPREAD: Final = {"Average": None, "Minimum": "min", "Maximum": "max"}
@@ -159,10 +159,14 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
         if progress is not None:
             progress(sum(one.source.read_bytes for one in files[:number]), unit.stored_bytes)
     if not capture.known:
-        message = f"{files[0].source.label}: ncu profiled ranges of the program and no kernel. {KERNELS}"
-        raise NotATraceError(message)
+        raise without_kernels(files[0].source.label)
     pages = sorted({page for file in files for page in file.pages}, key=PAGES.index)
     return close(capture, files, options, f"ncu csv {'+'.join(pages)}")
+
+
+def without_kernels(label: str) -> NotATraceError:
+    """What is said of a file in which all workloads are ranges or graphs."""
+    return NotATraceError(f"{label}: ncu profiled ranges of the program or graphs, and no kernel. {KERNELS}")
 
 
 def rows_of(source: Source, log: Log) -> Iterator[Row]:

@@ -17,7 +17,7 @@ import polars as pl
 
 from kerneldb.batch import Manifest
 from kerneldb.errors import UnreadableTraceError
-from kerneldb.ingest.ncu.convert import NO_KERNELS, Capture, PrintedFile, close
+from kerneldb.ingest.ncu.convert import NO_KERNELS, Capture, PrintedFile, close, without_kernels
 from kerneldb.ingest.ncu.kernels import DEVICE, RULE, Kernel, Measure, canonical
 from kerneldb.ingest.ncu.numbers import Style, base_unit
 from kerneldb.ingest.ncu.report_source import addresses, counters
@@ -48,6 +48,8 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
         capture.add(kernel, found, device, (path, "report"))
         capture.output.write("source_counters", lines)
     report.add("stored", "counters of instructions", capture.output.written["source_counters"])
+    if not capture.known and ("skipped", NO_KERNELS) in report.counts:
+        raise without_kernels(str(path))
     if not capture.known:
         message = (
             f"{path}: no profiled kernel in this report. It is damaged, empty, or newer than the installed {MODULE}: "

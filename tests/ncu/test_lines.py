@@ -45,7 +45,7 @@ def test_a_range_of_the_program_is_no_kernel(tmp_path: Path) -> None:
         f'{head}"Device","CC","gpu__time_duration.sum"\n"","","","","","","","","","ms"\n'
         '"0","7","app","127.0.0.1","range","1","n/a","0","9.0","1.714304"\n'
     )
-    with pytest.raises(NotATraceError, match="ranges of the program and no kernel"):
+    with pytest.raises(NotATraceError, match="ranges of the program or graphs, and no kernel"):
         convert_text(text, tmp_path)
     mixed = convert_text(text + '"1","7","app","127.0.0.1","k","1","7","0","9.0","0.5"\n', tmp_path, "mixed.csv")
     assert mixed.table("launches")["duration_ns"].to_list() == [500_000]

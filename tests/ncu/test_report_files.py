@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kerneldb.errors import UnreadableTraceError
+from kerneldb.errors import NotATraceError, UnreadableTraceError
 from tests.ncu import fake_ncu_report as fake
 from tests.ncu.reading import DATA, convert_text, convert_units, printed, values
 
@@ -137,6 +137,11 @@ def test_reports_without_kernels(
 ) -> None:
     with pytest.raises(UnreadableTraceError, match="pip install --upgrade ncu-report"):
         read(answer)
+
+
+def test_a_report_of_ranges_alone(read: Callable[[fake.IContext | Exception], Converted]) -> None:
+    with pytest.raises(NotATraceError, match="ranges of the program or graphs, and no kernel"):
+        read(context(fake.IAction(FACTS, kind=fake.IAction.WorkloadType_RANGE)))
 
 
 @pytest.mark.parametrize("name", ["x.ncu-rep", "X.NCU-REP", "x.ncu-repz"])
