@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
+SLICE_ROWS: Final = 1 << 14
+"""Rows that are derived at once: as Python objects, each takes some thousand bytes."""
 TEXT: Final = pl.String()
 NAME_SCHEMA: Final[dict[str, pl.DataType]] = {
     "name_id": TEXT,
@@ -142,6 +144,11 @@ def derive_devices(devices: pl.DataFrame) -> pl.DataFrame:
 
 def derive_names(facts: pl.DataFrame) -> pl.DataFrame:
     """Whole rows of `kernel_names` for rows of (name_id, name, kind)."""
+    parts = [_derive_names(part) for part in facts.iter_slices(SLICE_ROWS)]
+    return pl.concat(parts) if parts else pl.DataFrame(schema=NAME_SCHEMA)
+
+
+def _derive_names(facts: pl.DataFrame) -> pl.DataFrame:
     given = facts.select("name_id", "name", "kind").rows()
     decoded = naming.decode_many([(name, kind) for _, name, kind in given])
     rows = [_name_row(row, found) for row, found in zip(given, decoded, strict=True)]
@@ -164,7 +171,15 @@ def _name_row(given: tuple[str, str, str], decoded: Decoded) -> Row:
 
 def derive_signatures(facts: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     """Whole rows of `signatures` from fact columns (missing ones count as NULL) and rows of `kernel_names`."""
-    known = {row.pop("name_id"): NameRow(**row) for row in names.select("name_id", *NAME_FIELDS).to_dicts()}
+    named = names.select("name_id", *NAME_FIELDS)
+    parts = [
+        _derive_signatures(part, named.join(part, on="name_id", how="semi")) for part in facts.iter_slices(SLICE_ROWS)
+    ]
+    return pl.concat(parts) if parts else pl.DataFrame(schema=FACTS | DERIVED)
+
+
+def _derive_signatures(facts: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    known = {row.pop("name_id"): NameRow(**row) for row in names.to_dicts()}
     absent = [pl.lit(None, dtype=kind).alias(name) for name, kind in FACTS.items() if name not in facts.columns]
     given = facts.with_columns(absent).select(*FACTS)
     rows = [row | _derived(row, known.get(row["name_id"], UNKNOWN_NAME)) for row in given.iter_rows(named=True)]

@@ -16,7 +16,7 @@ from kerneldb.ingest.pytorch import fields, rocm
 from kerneldb.ingest.pytorch.callers import ROWS, Callers
 from kerneldb.ingest.pytorch.collect import Collector, Interner
 from kerneldb.ingest.pytorch.host import GPU, MODULE_PREFIX, RANGE, STEP_PREFIX, api_labels, end_of
-from kerneldb.ingest.pytorch.identity import CallRow, signature_row
+from kerneldb.ingest.pytorch.identity import SHAPE, CallRow, signature_row
 from kerneldb.ingest.pytorch.nesting import ANNOTATION, CALL, enclosing_of
 from kerneldb.ingest.runs import Stretch, gathered, stretches
 from kerneldb.ingest.threads import ahead, mapped
@@ -24,7 +24,16 @@ from kerneldb.ingest.threads import ahead, mapped
 SLICE_ROWS: Final = 1 << 15
 COPY_KIND: Final = re.compile(r"([HDP]to[HDP])|Copy(Host|Device)To(Host|Device)", re.IGNORECASE)
 LIMITER: Final = r'"limitingFactors":\s*"([^"]*)"'
+MOST_KNOWN: Final = 1 << 16
+"""Signatures by their facts, which need not be made again: of a trace with more, some are made twice."""
 KEYS: Final = ("kind", "name", "grid", "block", "moved", "copy_kind", "signed_call")
+FACTS: Final = {
+    **dict.fromkeys(("signature_id", "kind", "name_id"), pl.String),
+    **dict.fromkeys((*SHAPE, "bytes"), pl.Int64),
+    **dict.fromkeys(
+        ("copy_kind", "call_id", "op", "input_dims", "input_strides", "input_dtypes", "scalars", "name"), pl.String
+    ),
+}
 COLLECTIVE: Final = {
     **dict.fromkeys(("collective_name", "collective_dtype"), pl.String),
     **dict.fromkeys(("collective_in_elements", "collective_out_elements"), pl.Int64),
@@ -149,7 +158,8 @@ class LaunchRows:
         self._places = places.table("place", "path", "phase").drop("place")
         self._collectives = collected.collectives.table("collective", **COLLECTIVE)
         self._marks = collected.said.table("mark", "mark_text", "mark_note", "mark_module")
-        self._signatures: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._signatures: dict[tuple[Any, ...], str] = {}
+        self._facts = [pl.DataFrame(schema=FACTS)]
         self.statuses: Counter[str] = Counter()
 
     def slices(self) -> Iterator[pl.DataFrame]:
@@ -177,15 +187,14 @@ class LaunchRows:
 
     def signatures(self) -> pl.DataFrame:
         """Fact columns of `signatures`."""
-        frame = pl.DataFrame(list(self._signatures.values()), infer_schema_length=None)
-        return frame.unique("signature_id", keep="first", maintain_order=True)
+        return pl.concat(self._facts).drop("name").unique("signature_id", keep="first", maintain_order=True)
 
     def names(self) -> pl.DataFrame:
         """Fact columns of `kernel_names`: of launches, and of kernels that ROCm names in a call that captured them."""
-        kinds = {key[1]: key[0] for key in reversed(self._signatures)}
-        kinds |= {name: "kernel" for name in self._apis["kernel"].unique().sort().drop_nulls() if name not in kinds}
-        rows = [{"name_id": name_id(name), "name": name, "kind": kind} for name, kind in kinds.items()]
-        return pl.DataFrame(rows)
+        launched = pl.concat(facts.select("name_id", "name", "kind") for facts in self._facts)
+        captured = [(name_id(name), name, "kernel") for name in self._apis["kernel"].unique().sort().drop_nulls()]
+        others = pl.DataFrame(captured, schema=launched.schema, orient="row")
+        return pl.concat([launched, others]).unique("name_id", keep="first", maintain_order=True)
 
     def _called(self, part: pl.DataFrame) -> pl.DataFrame:
         """Add what codes stand for, what the launching call says (`api_…`), and `KEYS`.
@@ -210,12 +219,18 @@ class LaunchRows:
     def _signed(self, part: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """`part` with the signature of each of its distinct `KEYS`; in order, so that equal files give equal rows."""
         distinct = part.select(KEYS).unique(maintain_order=True)
+        fresh, ids = [], []
+        if len(self._signatures) > MOST_KNOWN:
+            self._signatures.clear()
         for key in distinct.iter_rows():
             if key not in self._signatures:
                 kind, name, grid, block, moved, copy_kind, code = key
                 made = None if code is None else self._calls[code]
-                self._signatures[key] = signature_row(kind, name, grid, block, (moved, copy_kind), made)
-        ids = [self._signatures[key]["signature_id"] for key in distinct.iter_rows()]
+                row = signature_row(kind, name, grid, block, (moved, copy_kind), made)
+                fresh.append({**row, "name": name})
+                self._signatures[key] = row["signature_id"]
+            ids.append(self._signatures[key])
+        self._facts.append(pl.DataFrame(fresh, schema=FACTS))
         return part, distinct.with_columns(signature_id=pl.Series(ids, dtype=pl.String))
 
     def _framed(self, part: pl.DataFrame) -> pl.DataFrame:

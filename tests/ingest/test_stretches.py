@@ -32,6 +32,7 @@ TABLES = {
     "samples": "ts_ns",
     "op_calls": "call_id",
     "signatures": "signature_id",
+    "kernel_names": "name_id",
 }
 STEPS = 40
 STEP = 400_000
@@ -44,6 +45,8 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "SAMPLED", 2)
     monkeypatch.setattr(collect, "MANY_EVENTS", 60)
     monkeypatch.setattr(batch, "PART_ROWS", 20)
+    monkeypatch.setattr(launches, "SLICE_ROWS", 7)
+    monkeypatch.setattr(launches, "MOST_KNOWN", 2)
     for module, name in itertools.product((nesting, host, callers, launches), ("STRETCH", "ROWS")):
         monkeypatch.setattr(module, name, 10, raising=False)
 

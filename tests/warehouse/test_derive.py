@@ -176,3 +176,17 @@ def test_failing_refresh_changes_nothing(
     with pytest.raises(ValueError, match="no"):
         filled.refresh()
     assert filled.query("FROM kernel_names ORDER BY ALL").to_pylist() == before
+
+
+def test_slices_give_the_rows_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["void gemm_64x64_f16(float*)", "Memcpy HtoD", "triton_poi_fused_add_0", "ncclDevKernel_AllReduce()"]
+    facts = pl.DataFrame({"name_id": list("abcd"), "name": texts, "kind": ["kernel", "memcpy", "kernel", "kernel"]})
+    calls = pl.DataFrame({"signature_id": list("stuvw"), "kind": ["kernel"] * 5, "name_id": [*"dcba", "lost"]})
+    names = derive.derive_names(facts)
+    signatures = derive.derive_signatures(calls, names)
+    assert names["short_name"].n_unique() == len(texts)
+    monkeypatch.setattr(derive, "SLICE_ROWS", 2)
+    assert derive.derive_names(facts).equals(names)
+    assert derive.derive_signatures(calls, names).equals(signatures)
+    assert derive.derive_names(facts.clear()).schema == names.schema
+    assert derive.derive_signatures(calls.clear(), names).schema == signatures.schema
