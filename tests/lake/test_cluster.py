@@ -145,14 +145,14 @@ def test_shards_side_by_side(traces: Path, sqlite_lake: Place, tmp_path: Path) -
         "ingest",
         *few,
         "--lock-timeout",
-        "300",
+        "900",
     ]
     started = [
         subprocess.Popen([*command, "--shard", share], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         for share in shares
     ]
     for process in started:
-        assert process.wait(300) == 0, process.communicate()[1]
+        assert process.wait(900) == 0, process.communicate()[1]
         process.communicate()
     assert names(sqlite_lake) == sorted(Path(file).stem for file in few)
 
@@ -211,10 +211,10 @@ def test_ray_cluster_that_loses_a_worker_and_a_node(traces: Path, postgres_lake:
     ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as ingest:
         # To ask a lake takes as much of a processor as to read one of these traces, which waits for it meanwhile.
-        wait_for("a first trace", lambda: names(postgres_lake), 1.0)
+        wait_for("a first trace", lambda: names(postgres_lake), 0.3)
         victim = wait_for("a worker", ray_workers)[0]
         os.kill(victim, signal.SIGKILL)
-        wait_for("a second worker", lambda: len(names(postgres_lake)) > 3, 1.0)
+        wait_for("a second worker", lambda: len(names(postgres_lake)) > 3, 0.3)
         cluster.stdin.write("remove\n")
         cluster.stdin.flush()
         assert cluster.stdout.readline() == "removed\n"

@@ -17,7 +17,7 @@ from kerneldb.errors import WarehouseLockedError
 from kerneldb.warehouse import Warehouse, lakes, transfer, upkeep
 from kerneldb.warehouse.place import Place
 
-SOME = 32
+SOME = 48
 """So many of the traces are committed by everybody: several transactions of each."""
 SUMS = """
     SELECT trace_id, count(*) AS n, sum(duration_ns)::BIGINT AS total_ns, count(DISTINCT launch_index) AS indexes
@@ -50,7 +50,7 @@ def wait_for_first(place: Place) -> None:
     deadline = time.monotonic() + 180
     while not rows(place, "SELECT 1 AS n FROM traces LIMIT 1"):
         assert time.monotonic() < deadline
-        time.sleep(0.5)  # to ask takes a processor from those that are waited for
+        time.sleep(0.2)  # to ask takes a processor from those that are waited for
 
 
 def test_five_committers_four_of_them_killed(many_traces: Path, postgres_lake: Place) -> None:
