@@ -330,6 +330,12 @@ class Database(InNotebooks):
         """What changed from `before` to `after`, summed `by` op, module, category, phase, dtype, kernel or cause."""
         return Result(analyses.difference_by(self.warehouse, before, after, by, where, threshold))
 
+    def fusions(self, before: str, after: str, *, where: str | None = None) -> Result:
+        """Which kernels of `before` became which of `after`, by what lies between the same products on both sides."""
+        from kerneldb.api import fusions
+
+        return Result(fusions.fusions(self.warehouse, before, after, where))
+
     def diff_counters(self, before: str, after: str, *, rule: str = "ncu") -> analyses.CounterDifference:
         """What changed between the hardware counters of two traces or runs: coverage, classes by `rule`, means."""
         return analyses.counter_difference(self.warehouse, before, after, rule)

@@ -57,6 +57,13 @@ class Difference:
             return None
         return 100 * (self.steady_state[1].mean_ns / self.steady_state[0].mean_ns - 1)
 
+    def is_fused(self) -> bool:
+        """Whether kernels that a compiler fused are on one side only, and others on the other side only."""
+        only: dict[str, set[bool]] = collections.defaultdict(set)
+        for row in self.table.select(["matched_by", "kernel"]).to_pylist():
+            only[row["matched_by"]].add("_fused_" in (row["kernel"] or ""))
+        return True in only["only after"] and False in only["only before"]
+
     def grown(self) -> tuple[str, float]:
         """What of the GPU time grew by how many percent: of an iteration where the sides have not equally many."""
         per_iteration = self.iteration_delta_pct

@@ -32,7 +32,7 @@ SHOWN: Final = (
     "p_value", "gemm_m", "gemm_n", "gemm_k", "gemm_batch",
 )  # fmt: skip
 QUIET: Final = ("unchanged", "noise")
-BY: Final = ("op", "module", "category", "phase", "dtype", "kernel", "cause")
+BY: Final = ("op", "module", "category", "phase", "dtype", "kernel", "cause", "fusion")
 NO_TIMELINE: Final = "no launches of a timeline to compare; profiled ones: with --metrics"
 
 
@@ -61,7 +61,11 @@ class Percent(click.ParamType[float]):
 )
 @click.option("--fail-on", type=Percent(), metavar="PERCENT", help="Exit with code 5 where the time grew by as much.")
 @click.option("--all", "everything", is_flag=True, help="Tables also show what did not change, and all counters.")
-@click.option("--by", type=click.Choice(BY), help="Sum by this instead; cause: wall time, as `kerneldb why --budget`.")
+@click.option(
+    "--by",
+    type=click.Choice(BY),
+    help="Sum by this instead; cause: wall time, as `kerneldb why --budget`; fusion: what became what.",
+)
 @click.option("--metrics", is_flag=True, help="Compare the means of hardware counters.")
 @click.option("--classes", is_flag=True, help="Compare what limits each kernel, by its counters.")
 @click.option(
@@ -84,6 +88,8 @@ def diff(
     kernels do from one recording to the next. `noise` is over the threshold only.
 
     With --by, rows are sums, such as of operators; what ranks of a job waited for each other is a row of its own.
+    --by fusion is for programs whose kernels differ, such as one and the same compiled: which operators of a typical
+    iteration became which kernels, by what lies between the same products, attentions and collectives.
 
     \b
       kerneldb diff monday tuesday
@@ -107,6 +113,8 @@ def diff(
 
     found = open_database(lock_timeout=READ_WAIT_S).diff(before, after, where=where, threshold=threshold / 100)
     note(summary(before, after, found))
+    if found.is_fused():
+        note("kernels were fused: --by fusion says which operators became which kernels")
     draw("diff", found.table.to_pylist() if plot else [], plot)
     shown = _shown(found, everything=everything) if output.format == "table" else found.table
     emit_rows(Result(shown), output, limit, ROWS)
@@ -129,6 +137,9 @@ def _by(
     from kerneldb.api import Result
 
     database = open_database(lock_timeout=READ_WAIT_S)
+    if by == "fusion":
+        emit_rows(database.fusions(before, after, where=where), output, limit, ROWS, "delta_ns")
+        return
     table = database.diff_by(before, after, by, where=where, threshold=threshold / 100).to_arrow()
     totals = [sum(table[f"total_{side}_ns"].to_pylist()) for side in ("before", "after")]
     what = "wall time" if by == "cause" else "GPU time"

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.output.units import duration
-from kerneldb.report.advice import RULES, Rule, in_words, where
+from kerneldb.output.units import duration, size
+from kerneldb.report.advice import RULES, Rule
 from kerneldb.report.asking import Asking, asking
 from kerneldb.report.model import Advice
+from kerneldb.report.wording import in_words, often, where
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from kerneldb.api import Database
 
@@ -41,6 +43,12 @@ PARTS: Final = {
     "unattributed": "idle, cause unknown",
 }
 """What the parts of `wall_time_budget` are called in a sentence."""
+BUSY: Final = {"computation": "fills", "copy": "copies"}
+"""The same where no kernels were recorded: nobody knows what the GPU did in the time of the others."""
+BETWEEN: Final = "between them, of which nothing is known"
+NO_KERNELS: Final = "Only copies and fills were recorded: whether kernels ran beside and between them is not known."
+LATE: Final = frozenset({"host-late", "host-pauses"})
+"""Rules about single pauses, of which a trace of a few launches has as many as it has launches."""
 NO_TIMELINE: Final = "No timeline, only sums or counters of kernels: what the time between them went to is not known."
 NO_HOST: Final = "No launch calls were recorded, so what the GPU waited for is not known."
 FEW: Final = 20
@@ -66,6 +74,7 @@ class Verdict:
     parts: dict[str, int]
     advice: tuple[Advice, ...]
     unknown: tuple[str, ...]
+    has_kernels: bool = True
 
     def first(self) -> tuple[Advice, ...]:
         """The pieces that a verdict has room for."""
@@ -75,8 +84,12 @@ class Verdict:
         """The parts in a sentence, largest first; their shares add up to all of the time."""
         if not self.span_ns:
             return ""
-        shares = {part: f"{100 * ns / self.span_ns:.1f}" for part, ns in self.parts.items()}
-        told = [f"{share} % {PARTS[part]}" for part, share in shares.items() if share != "0.0"]
+        parts: Counter[str] = Counter()
+        for part, ns in self.parts.items():
+            parts[PARTS[part] if self.has_kernels else BUSY.get(part, BETWEEN)] += ns
+        ordered = sorted(parts.most_common(), key=lambda part: part[0] == BETWEEN)
+        shares = {words: f"{100 * ns / self.span_ns:.1f}" for words, ns in ordered}
+        told = [f"{share} % {words}" for words, share in shares.items() if share != "0.0"]
         of = f" on {self.devices} devices" if self.devices > 1 else ""
         return f"{duration(self.span_ns)} from the first launch to the last{of}: {', '.join(told)}."
 
@@ -94,28 +107,30 @@ def verdict(ask: Asking) -> Verdict:
     for row in causes:
         known[row["part"]] += row["wall_ns"]
     (program,) = ask.rows("program")
-    advice = sorted(_advice(ask, program, causes), key=_rank)
+    advice = sorted(_advice(ask, program, causes), key=functools.partial(_rank, program=program))
     devices, span = (causes[0]["devices"], causes[0]["span_ns"]) if causes else (0, 0)
     parts = dict(known.most_common())
-    return Verdict(ask.params["trace"], devices, span, parts, tuple(advice), tuple(_unknown(ask, parts, program)))
+    unknown = tuple(_unknown(ask, parts, program))
+    return Verdict(ask.params["trace"], devices, span, parts, tuple(advice), unknown, program["has_kernels"])
 
 
-def _rank(piece: Advice) -> float:
-    """Most time at stake first."""
-    return -(piece.row.get("rank_ns") or piece.at_stake_ns or 0)
+def _rank(piece: Advice, program: dict[str, Any]) -> tuple[bool, float]:
+    """Most time at stake first; of a trace with next to no launches what ran, and not the pauses between."""
+    is_last = piece.rule in LATE and (program["launches"] or FEW) < FEW
+    return is_last, -(piece.row.get("rank_ns") or piece.at_stake_ns or 0)
 
 
 def _advice(ask: Asking, program: dict[str, Any], causes: list[dict[str, Any]]) -> Iterator[Advice]:
     there = {row["cause"] for row in causes}
     for rule in RULES:
-        if rule.cause not in {None, *there}:
+        if rule.cause not in {None, *there} or not program[rule.needs]:
             continue  # planning a statement takes longer than seeing that it has nothing to say
         about = ask.also(rule.params)
         for row in about.rule_rows(rule.statement)[:1]:
             vendor = program["vendor"]
             remedy = rule.advice(vendor, is_torch=program["is_torch"])
             texts = rule.sentence, remedy, rule.evidence, *rule.command
-            sentence, remedy, evidence, *command = _worded(rule, row, vendor, *texts, has_stacks=program["has_stacks"])
+            sentence, remedy, evidence, *command = _worded(rule, row, vendor, *texts, program=program)
             yield Advice(
                 rule.name,
                 rule.version,
@@ -129,14 +144,24 @@ def _advice(ask: Asking, program: dict[str, Any], causes: list[dict[str, Any]]) 
             )
 
 
-def _worded(rule: Rule, row: dict[str, Any], vendor: str, *texts: str, has_stacks: bool) -> Iterator[str]:
+def _worded(rule: Rule, row: dict[str, Any], vendor: str, *texts: str, program: dict[str, Any]) -> Iterator[str]:
     """The texts of a rule with the figures of the row."""
-    values = {key: duration(value) if key.endswith("_ns") else value for key, value in row.items()}
+    values = {key: UNITS.get(key.rpartition("_")[2], _plain)(value) for key, value in row.items()}
     values["where"] = where(row)
-    values["stacks"] = "" if has_stacks else " (with_stack=True records the lines)"
-    more = rule.more(row) if rule.more else {}
+    values["stacks"] = " (with_stack=True records the lines)" if program["lacks_stacks"] else ""
+    values["hidden"] = " that no kernel hides" if program["has_kernels"] else ""
+    values["beside"] = "no kernel ran at the same time" if program["has_kernels"] else "these copies were recorded"
+    more = {"often": often(row), **(rule.more(row) if rule.more else {})}
     values |= {name: in_words(word, vendor).format_map(values) for name, word in more.items()}
     return (ONE.sub(_single, in_words(text, vendor).format_map(values)) for text in texts)
+
+
+def _plain(value: object) -> object:
+    return value
+
+
+UNITS: Final[dict[str, Callable[[Any], object]]] = {"ns": duration, "bytes": size}
+"""How columns are written whose names end in a unit."""
 
 
 def _single(match: re.Match[str]) -> str:
@@ -148,6 +173,9 @@ def _unknown(ask: Asking, known: dict[str, int], program: dict[str, Any]) -> Ite
     if not known:
         yield NO_TIMELINE
         return
+    if not program["has_kernels"]:
+        yield NO_KERNELS
+        return
     if (launches := program["launches"] or FEW) < FEW:
         ((calls,),) = (row.values() for row in ask.rows("launch_calls"))
         if calls > 2 * launches:
@@ -156,5 +184,5 @@ def _unknown(ask: Asking, known: dict[str, int], program: dict[str, Any]) -> Ite
             yield ONE.sub(_single, FEW_LAUNCHES.format(launches=launches))
     if "host" not in known and "queue" not in known and "unattributed" in known:
         yield NO_HOST
-    elif program["is_torch"] and not program["has_stacks"]:
+    elif program["lacks_stacks"]:
         yield NO_STACKS

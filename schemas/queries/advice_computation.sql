@@ -1,7 +1,9 @@
 -- What computation is made of: the categories with most time, the kernel with most, and how much more all kernels of known work take than the peaks of the GPU
 -- need. Kernels under 10 µs that are far from the peaks are limited by neither: nobody knows what they need.
 WITH computed AS (
-    SELECT category, short_name, n, wall_ns, span_ns, CASE WHEN wall_ns >= 10000 * n OR 5 * needed_ns >= wall_ns THEN needed_ns END AS needed_ns
+    SELECT
+        nullif(category, 'OTHER') AS category, short_name, name_id, n, wall_ns, span_ns,
+        CASE WHEN wall_ns >= 10000 * n OR 5 * needed_ns >= wall_ns THEN needed_ns END AS needed_ns
     FROM found_wall
     WHERE part = 'computation'
 ),
@@ -13,7 +15,17 @@ ran AS (
     GROUP BY category
 ),
 
-largest AS (SELECT short_name FROM computed WHERE short_name IS NOT NULL GROUP BY short_name ORDER BY sum(wall_ns) DESC, short_name LIMIT 1)
+summed AS (
+    SELECT short_name, any_value(name_id) AS name_id, any_value(category) AS category, sum(wall_ns) AS wall_ns
+    FROM computed
+    WHERE short_name IS NOT NULL
+    GROUP BY short_name
+),
+
+largest AS (FROM summed ORDER BY wall_ns DESC, short_name LIMIT 1),
+
+-- Of kernels whose names say nothing of their work, the one with most time has to say it.
+unnamed AS (FROM summed WHERE category IS NULL ORDER BY wall_ns DESC, short_name LIMIT 1)
 
 SELECT
     NULL::DOUBLE AS at_stake_ns,
@@ -21,8 +33,15 @@ SELECT
     sum(wall_ns)::DOUBLE AS total_ns,
     CASE WHEN 2 * sum(known_ns) >= sum(wall_ns) THEN sum(known_ns) END::DOUBLE AS known_ns,
     100 * sum(wall_ns) / any_value(span_ns) AS share_pct,
-    string_agg(format('{} {:.0f} %', coalesce(category, 'OTHER'), 100 * wall_ns / span_ns), ', ' ORDER BY wall_ns DESC, category)
-        FILTER (50 * wall_ns >= span_ns) AS mix,
-    (FROM largest) AS kernel
+    string_agg(
+        CASE
+            WHEN category IS NOT NULL THEN format('{} {:.0f} %', category, 100 * wall_ns / span_ns)
+            ELSE format('kernels of other kinds {:.0f} %', 100 * wall_ns / span_ns) || coalesce((SELECT ' (most in ' || short_name || ')' FROM unnamed), '')
+        END,
+        ', ' ORDER BY wall_ns DESC, category
+    ) FILTER (50 * wall_ns >= span_ns) AS mix,
+    (SELECT short_name FROM largest) AS kernel,
+    coalesce((SELECT category IS NULL FROM largest), false) AS is_named,
+    coalesce((SELECT name_id FROM largest) IN (FROM _counted_names), false) AS is_counted
 FROM ran
 HAVING share_pct >= 25 AND mix IS NOT NULL AND sum(n) >= 10;

@@ -1,5 +1,14 @@
--- Matrix products with a side for which no fast kernel is made (`odd_side`).
-WITH summed AS (
+-- Matrix products with a side for which no fast kernel is made (`odd_side`). Sides from 10,000 on are vocabularies rather than tokens, and go to a multiple of
+-- 64. Batches of products beside a softmax of its own are attention, which a fused kernel does without them: another rule is about it.
+WITH softmax AS (
+    FROM found_wall WHERE part = 'computation' AND category = 'SOFTMAX'
+),
+
+spoken AS (
+    FROM softmax SELECT sum(n) AS n HAVING sum(n) >= 10 AND 100 * sum(wall_ns) >= any_value(span_ns)
+),
+
+summed AS (
     SELECT
         dtype,
         odd_side AS side,
@@ -12,7 +21,7 @@ WITH summed AS (
         arg_max(line, (wall_ns, line)) AS line,
         arg_max(module, (wall_ns, module)) AS module
     FROM found_places
-    WHERE odd_side IS NOT NULL
+    WHERE odd_side IS NOT NULL AND NOT (EXISTS (FROM spoken) AND coalesce(op IN ('aten::bmm', 'aten::baddbmm'), false))
     GROUP BY ALL
 )
 
@@ -24,7 +33,8 @@ SELECT
     size,
     dtype,
     side,
-    8 * ceil(side / 8)::BIGINT AS padded,
+    CASE WHEN side >= 10000 THEN 64 ELSE 8 END AS multiple,
+    multiple * ceil(side / multiple)::BIGINT AS padded,
     op,
     line,
     module

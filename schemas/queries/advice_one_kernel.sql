@@ -13,7 +13,7 @@ WITH spoken AS (
 ),
 
 ran AS (
-    SELECT name_id, short_name, is_compute, n, wall_ns, needed_ns, span_ns, line, module, op, dtype, gemm_m, gemm_n, gemm_k
+    SELECT name_id, short_name, is_compute, n, wall_ns, needed_ns, span_ns, line, module, level, dtype, gemm_m, gemm_n, gemm_k
     FROM found_places
     WHERE
         part = 'computation' AND kind = 'kernel' AND odd_side IS NULL
@@ -58,6 +58,7 @@ SELECT
     m.whole,
     m.is_compute,
     m.name_id IN (FROM _counted_names) AS is_counted,
+    EXISTS (FROM launched WHERE level = 'call') AS is_called,
     (
         SELECT arg_max(concat_ws(' ', 'gemm', format('{}×{}×{}', gemm_m, gemm_n, gemm_k), dtype), (wall_ns, gemm_m, gemm_n, gemm_k))
         FROM launched

@@ -8,6 +8,14 @@ WITH profiled AS (
 
 most AS (
     SELECT short_name, sum(n) AS n, sum(total_ns) AS total_ns FROM profiled GROUP BY short_name ORDER BY total_ns DESC NULLS LAST, short_name LIMIT 1
+),
+
+judged AS (
+    SELECT b.verdict, b.detail
+    FROM bounds AS b
+    WHERE
+        b.trace_id = (SELECT trace_id FROM traces WHERE name = $trace) AND b.rule = 'ncu'
+        AND b.signature_id IN (SELECT signature_id FROM profiled WHERE short_name = (SELECT short_name FROM most))
 )
 
 SELECT
@@ -16,11 +24,7 @@ SELECT
     100 * m.total_ns / (SELECT sum(total_ns) FROM profiled) AS share_pct,
     m.n::BIGINT AS n,
     m.short_name AS kernel,
-    (
-        SELECT mode(b.verdict ORDER BY b.verdict)
-        FROM bounds AS b
-        WHERE b.trace_id = (SELECT trace_id FROM traces WHERE name = $trace) AND b.rule = 'ncu'
-            AND b.signature_id IN (SELECT signature_id FROM profiled WHERE short_name = m.short_name)
-    ) AS verdict
+    (FROM judged SELECT mode(verdict ORDER BY verdict)) AS verdict,
+    (FROM judged AS j SELECT mode(j.detail ORDER BY j.detail) WHERE j.verdict = (SELECT mode(verdict ORDER BY verdict) FROM judged)) AS detail
 FROM most AS m
 WHERE m.total_ns > 0;

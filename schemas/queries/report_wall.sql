@@ -89,6 +89,7 @@ SELECT
     CASE WHEN l.kind = 'kernel' THEN s.category ELSE upper(l.kind) END AS category,
     s.name_id, s.name, s.short_name,
     coalesce(f.op, s.op) AS op,
+    coalesce(f.level, s.level) AS level,
     l.phase,
     s.copy_kind, s.bytes, s.dtype, s.library, s.input_strides,
     coalesce(f.gemm_m, s.gemm_m) AS gemm_m,

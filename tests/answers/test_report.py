@@ -20,6 +20,7 @@ from kerneldb.errors import UsageError
 from kerneldb.report import changes, charts, contents, counters, gather, html, markdown, model, why
 from kerneldb.report.advice import RULES
 from kerneldb.report.model import Chart, Column, Report, Section, Table
+from kerneldb.report.wording import in_words
 
 pytestmark = pytest.mark.again
 
@@ -103,12 +104,12 @@ def test_advice_speaks_of_the_program_and_the_gpu() -> None:
     for rule in RULES:
         for vendor in ("nvidia", "amd"):
             other = rule.advice(vendor, is_torch=False)
-            own = re.sub(r"\{(hint|padded|side|late_rank|first|whole)\}", "", other)  # figures of its row
+            own = re.sub(r"\{(hint|padded|side|late_rank|instead)\}", "", other)  # figures of its row
             assert not re.search(r"torch|autocast|\.item|non_blocking|scaled_dot|\{", own), rule.name
         for is_torch in (True, False):
             assert not re.search(r"CUDA|cuda|ncu|Nsight", rule.advice("amd", is_torch=is_torch)), rule.name
-    waits = {rule.name: rule for rule in RULES}["synchronising"]
-    assert "cudaStreamWaitEvent" in waits.advice("nvidia", is_torch=False)
+    waits = {rule.name: rule for rule in RULES}["stream-dependency"]
+    assert "cudaStreamWaitEvent" in in_words(waits.evidence, "nvidia")
     host = {rule.name: rule for rule in RULES}["host-bound"]
     assert "CUDA graphs, torch.compile" in host.advice("nvidia", is_torch=True)
     assert "HIP graphs" in host.advice("amd", is_torch=False)
@@ -141,7 +142,8 @@ def test_advice_fits_the_trace(shared_data: Path, tmp_path: Path) -> None:
     database.ingest(shared_data / "nsys" / "nsightful_power_iteration.sqlite")
     report = gather.single(database, ["nsightful_power_iteration"])
     remedies = {one.rule: one.remedy for section in report.sections for one in section.advice}
-    assert "copy results later" in remedies["synchronising"]  # each wait of 24 ms is longer than the pause after it
+    # Each wait of 24 ms is longer than the pause after it.
+    assert remedies["synchronising"].startswith("Copy results later, and to pinned memory")
     pauses = {rule.name: rule for rule in RULES}["host-pauses"]
     assert "a profiler of the CPU" in pauses.advice("nvidia", is_torch=False)
     assert not any("torch" in remedy for remedy in remedies.values())
