@@ -96,7 +96,7 @@ def say(verdicts: Sequence[Verdict], lead: str = "", *, alone: bool = False) -> 
         click.echo("\n".join(["", *lines] if number else lines) or verdict.trace)
         for place, piece in enumerate(verdict.first(), 1):
             _say(place, piece, None if alone else verdict.trace, width)
-        if not verdict.advice:
+        if not verdict.advice and verdict.has_kernels:
             click.echo("  Nothing stands out.")
         for line in verdict.unknown:
             click.echo(click.wrap_text(line, width, "  ", "  "))

@@ -50,6 +50,7 @@ NO_KERNELS: Final = "Only copies and fills were recorded: whether kernels ran be
 LATE: Final = frozenset({"host-late", "host-pauses"})
 """Rules about single pauses, of which a trace of a few launches has as many as it has launches."""
 NO_TIMELINE: Final = "No timeline, only sums or counters of kernels: what the time between them went to is not known."
+NO_WORK: Final = "Neither a timeline of the GPU nor sums of kernels: nobody knows what ran (kerneldb doctor FILE)."
 NO_HOST: Final = "No launch calls were recorded, so what the GPU waited for is not known."
 FEW: Final = 20
 FEW_LAUNCHES: Final = "The trace has only {launches:,} launches: too few to say what the program does."
@@ -171,7 +172,7 @@ def _single(match: re.Match[str]) -> str:
 def _unknown(ask: Asking, known: dict[str, int], program: dict[str, Any]) -> Iterator[str]:
     """What the trace cannot tell."""
     if not known:
-        yield NO_TIMELINE
+        yield NO_TIMELINE if program["has_kernels"] else NO_WORK
         return
     if not program["has_kernels"]:
         yield NO_KERNELS

@@ -11,7 +11,7 @@ SELECT
     ) AS is_torch,
     t.source LIKE 'pytorch%' AND NOT coalesce(t.has_stacks, false) AS lacks_stacks,
     EXISTS (FROM all_rollups AS r WHERE r.trace = $trace AND r.kind NOT IN ('memcpy', 'memset')) AS has_kernels,
-    EXISTS (FROM memory_events AS m WHERE m.trace_id = t.trace_id AND m.total_reserved_bytes IS NOT NULL) AS has_memory,
+    t.source LIKE 'pytorch%' AND EXISTS (FROM memory_events AS m WHERE m.trace_id = t.trace_id AND m.total_reserved_bytes IS NOT NULL) AS has_memory,
     t.launches
 FROM traces AS t
 WHERE t.name = $trace;

@@ -128,11 +128,18 @@ def vectors() -> Program:
     return program
 
 
+def host_only() -> Program:
+    program = Program()
+    for _ in range(30):
+        program.call("cudaMalloc", 20 * US, "aten::empty")
+    return program
+
+
 PROGRAMS: dict[str, Callable[[], Program]] = {
     function.__name__: function
     for function in (
         only_copies, without_operator, with_operator, experts, gradients, first_use, attention, one_pause, one_wait,
-        few, vectors,
+        few, vectors, host_only,
     )
 }  # fmt: skip
 
@@ -165,6 +172,11 @@ def test_of_a_trace_of_copies_nobody_says_what_the_gpu_did_between(verdicts: dic
     assert "kernel" not in said
     assert "nothing to run" not in said
     assert found.unknown == (why.NO_KERNELS,)
+
+
+def test_of_a_trace_of_the_host_nobody_says_that_nothing_stands_out(verdicts: dict[str, Verdict]) -> None:
+    assert verdicts["host_only"].unknown == (why.NO_WORK,)
+    assert not verdicts["host_only"].has_kernels
 
 
 def test_replay_is_named_for_what_it_can_run(verdicts: dict[str, Verdict]) -> None:
