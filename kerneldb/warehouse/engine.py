@@ -9,6 +9,7 @@ import os
 import re
 import tempfile
 import time
+import uuid
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
@@ -34,6 +35,8 @@ FAILED: Final = "Failed to "
 HOLDER: Final = re.compile(r"\(PID (\d+)\)")
 LOGS: Final = (".wal", ".wal.checkpoint", ".wal.recovery")
 """What DuckDB reads, writes, empties and removes beside a file."""
+LEAST_MEMORY: Final = 1 << 30
+"""Bytes that questions may take, however little memory is free."""
 HEADERS: Final = 3 * 4096
 """Bytes of a DuckDB file before its first block: the main header and two about the newest checkpoint."""
 MARK: Final = b"DUCK"
@@ -75,11 +78,20 @@ def opened(
         if resolved:
             con.execute(statement("session", "unordered"))
             con.execute(statement("session", "bounded_memory").format(folder=literal(resolved[0] / "spilled")))
+        else:
+            _bound(con)
         confine(con, resolved)
     except BaseException:
         con.close()
         raise
     return con
+
+
+def _bound(con: Connection) -> None:
+    """Let questions take half of the memory that is free now; the folder for the rest is made at need and removed."""
+    megabytes = max(files.free_memory() // 2, LEAST_MEMORY) // 10**6
+    folder = Path(tempfile.gettempdir(), f"kerneldb-spilled-{uuid.uuid4().hex}")
+    con.execute(statement("session", "bounded_questions").format(megabytes=megabytes, folder=literal(folder)))
 
 
 def _attach_patiently(

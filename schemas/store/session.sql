@@ -40,6 +40,11 @@ SET GLOBAL preserve_insertion_order = false;
 SET GLOBAL memory_limit = '1GB';
 SET GLOBAL temp_directory = {folder};
 
+-- name: bounded_questions
+-- Questions that put long traces in order spill past this, into temporary files: DuckDB's own limit is the machine's memory, whoever else uses it.
+SET GLOBAL memory_limit = '{megabytes}MB';
+SET GLOBAL temp_directory = {folder};
+
 -- name: no_external_access
 SET GLOBAL enable_external_access = false;
 
