@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -44,6 +44,8 @@ KEYS: Final = ("textId", "text", "process", "domainId")
 """What tells names apart."""
 TOGETHER: Final = 1 << 18
 """So many ranges are worked on at once, in memory for each of which some hundred bytes are needed."""
+SPARSE: Final = 8
+"""Numbers up to so many times as many as there are rows are looked up in a table."""
 DEEPEST: Final = 64
 """Ranges that nest deeper are walked one by one."""
 
@@ -173,7 +175,6 @@ class _Names:
 
     def __init__(self, strings: pl.DataFrame) -> None:
         self._strings = strings.select(textId="id", registered="value")
-        self._codes: dict[tuple[Any, ...], int] = {}
         self.texts = pl.Series(dtype=pl.String)
         self.of_path = pl.Series(dtype=pl.UInt32)
         self.facts: list[tuple[str, str | None, str | None]] = []
@@ -181,30 +182,27 @@ class _Names:
     def read(self, store: Store) -> pl.DataFrame:
         """Ranges and marks by thread and start, outer ones first: globalTid, start, end, kind, name (its code)."""
         schema = {"globalTid": pl.Int64(), "start": pl.Int64(), "end": pl.Int64(), "kind": KIND, "name": pl.UInt32()}
-        parts, domains = [pl.DataFrame(schema=schema)], [pl.DataFrame(schema=dict(zip(KEYS, _KEYED, strict=True)))]
+        keyed = pl.DataFrame(schema=dict(zip(KEYS, _KEYED, strict=True)))
+        parts, domains, names, known_names = [pl.DataFrame(schema=schema)], [keyed], [keyed], 0
         for part in store.frames("NVTX_EVENTS", EVENT):
             kind = pl.col("eventType").replace_strict(KINDS, default=None, return_dtype=KIND)
             known = part.with_columns(kind=kind, process=pl.col("globalTid") // THREAD)
             domains.append(known.filter(pl.col("kind") == DOMAIN).select(KEYS))
             events = known.filter(pl.col("kind") != DOMAIN, pl.col("start").is_not_null())
-            parts.append(events.with_columns(name=self._coded(events)).select(*schema))
-        self._tell(pl.concat(domains))
+            coded, distinct = _coded(events.select(KEYS))
+            parts.append(events.with_columns(name=coded + known_names).select(*schema))
+            names.append(distinct)
+            known_names += distinct.height
+        of_parts, distinct = _coded(pl.concat(names))
+        self._tell(distinct, pl.concat(domains))
         events = pl.concat(parts)
         parts.clear()
+        events = events.with_columns(name=of_parts.gather(events["name"]))
         down = [False, False, True]
         return events.sort("globalTid", "start", "end", descending=down, nulls_last=False, maintain_order=True)
 
-    def _coded(self, events: pl.DataFrame) -> pl.Series:
-        distinct = events.select(KEYS).unique(maintain_order=True)
-        codes = [self._codes.setdefault(key, len(self._codes)) for key in distinct.iter_rows()]
-        coded = distinct.with_columns(name=pl.Series(codes, dtype=pl.UInt32))
-        return events.select(KEYS).join(coded, on=KEYS, how="left", nulls_equal=True, maintain_order="left")["name"]
-
-    def _tell(self, domains: pl.DataFrame) -> None:
+    def _tell(self, keys: pl.DataFrame, domains: pl.DataFrame) -> None:
         """Make the texts, now that the names of all domains are known."""
-        places = dict(zip(KEYS, _KEYED, strict=True))
-        keys = pl.DataFrame(list(self._codes), schema=places, orient="row")
-        self._codes.clear()
         text = pl.coalesce("text", "registered")
         registered = domains.join(self._strings, on="textId", how="left", maintain_order="left")
         of_domain = registered.select("process", "domainId", domain=text).unique(
@@ -225,6 +223,43 @@ class _Names:
 
 
 _KEYED: Final = (pl.Int64, pl.String, pl.Int64, pl.Int64)
+
+
+def _coded(keys: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
+    """The place of each row among the distinct ones, and these, in the order of the first of each.
+
+    Rows are compared as one number each: to compare several columns takes longer.
+    """
+    numbers, size = _numbers(keys)
+    first = numbers.arg_unique()
+    places = pl.int_range(first.len(), dtype=pl.UInt32, eager=True)
+    distinct = keys.select(pl.all().gather(first))
+    if size > SPARSE * (keys.height + 1):
+        return numbers.replace_strict(numbers.gather(first), places), distinct
+    table = pl.repeat(0, size, dtype=pl.UInt32, eager=True)
+    return table.scatter(numbers.gather(first), places).gather(numbers), distinct
+
+
+def _numbers(keys: pl.DataFrame) -> tuple[pl.Series, int]:
+    """A number for each row that only equal rows share, and below which they are; a text is hashed once."""
+    texts = pl.col(pl.String).cast(pl.Categorical(pl.Categories.random())).to_physical()
+    numbers, size = pl.repeat(0, keys.height, dtype=pl.Int64, eager=True), 1
+    for given in keys.with_columns(texts).with_columns(pl.all().cast(pl.Int64)).iter_columns():
+        column, low, high = given, given.min(), given.max()
+        if not isinstance(low, int) or not isinstance(high, int) or (low == high and not given.null_count()):
+            continue
+        if (high - low + 2) * size >= 1 << 62:  # more than a number holds: fewer are there than there are rows
+            column, low, high = _counted(given), 0, given.len()
+            numbers, size = _counted(numbers), keys.height
+        several = high - low + 2
+        numbers, size = numbers * several + (column - (low - 1)).fill_null(0), size * several
+    return numbers, size
+
+
+def _counted(values: pl.Series) -> pl.Series:
+    """The values numbered in their order, from 0; NULL is the first one where there is any."""
+    distinct = values.unique().sort()
+    return values.replace_strict(distinct, pl.int_range(distinct.len(), dtype=pl.Int64, eager=True))
 
 
 class _Paths:
@@ -250,9 +285,9 @@ class _Paths:
         return self._numbered(pl.DataFrame({"above": above, "fact": own.fill_null(0)}))
 
     def _numbered(self, pairs: pl.DataFrame) -> pl.Series:
-        distinct = pairs.unique(maintain_order=True)
+        coded, distinct = _coded(pairs)
         numbers = pl.Series("path", [self._number(*pair) for pair in distinct.iter_rows()], dtype=pl.Int32)
-        return pairs.join(distinct.hstack([numbers]), on=["above", "fact"], how="left", maintain_order="left")["path"]
+        return numbers.gather(coded)
 
     def _number(self, above: int, fact: int) -> int:
         number = self._numbers.get((above, fact))
@@ -283,9 +318,8 @@ def _enclosed(events: pl.DataFrame, open_before: pl.DataFrame, paths: _Paths) ->
     """
     spans = events.filter(pl.col("until").is_not_null())
     both = pl.concat([open_before.with_columns(name=pl.lit(None, pl.UInt32)), spans.select(*_OPEN_NEW)], how="diagonal")
-    edges = _edges(both)
-    nested = _nested(both, edges)
-    below, parent = _walked(edges, both.height) if nested is None else (nested, nested)
+    nested = _nested(both)
+    below, parent = _walked(_edges(both), both.height) if nested is None else (nested, nested)
     both = both.with_columns(below=below, parent=parent)
     both = both.with_columns(path=_with_paths(both, paths))
     ids = both.select(
@@ -317,22 +351,33 @@ def _edges(spans: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([starts, ends]).sort("time", "phase", "until", "number", descending=order)
 
 
-def _nested(spans: pl.DataFrame, edges: pl.DataFrame) -> pl.Series | None:
-    """The row around each row where all ranges nest, which is the last one before it that is one level less deep."""
-    rise = pl.when(pl.col("phase") == 1).then(1).otherwise(-1)
-    started = edges.select("number", "phase", depth=rise.cum_sum() - 1).filter(pl.col("phase") == 1)
-    deepest = started["depth"].max()
-    if not isinstance(deepest, int) or deepest > DEEPEST:
-        return None if spans.height else pl.Series("below", [], dtype=pl.UInt32)
-    depth = pl.col("depth")
+def _nested(spans: pl.DataFrame) -> pl.Series | None:
+    """The row around each row where all ranges nest, which is the last one before it that is one level less deep.
+
+    As many are open when a range starts as have started and not ended; one of no length is open at its very time.
+    """
+    start, until = pl.col("start"), pl.col("until")
+    again = start == start.shift(1)
+    odd = (until < start) | (start < start.shift(1)) | (again & (until > until.shift(1)))
+    if spans.select(odd.any()).item():
+        return None
+    ends = spans.select(2 * until + (until == start).cast(pl.Int64)).to_series().sort()
+    ended = ends.search_sorted(2 * spans["start"], "right").cast(pl.Int32)
+    depth = pl.int_range(spans.height, dtype=pl.Int32, eager=True) - ended
+    deepest = depth.max()
+    if not isinstance(deepest, int):
+        return pl.Series("below", [], dtype=pl.UInt32)
+    if deepest > DEEPEST:
+        return None
+    placed, number = pl.DataFrame({"depth": depth}), pl.int_range(pl.len(), dtype=pl.UInt32)
     around = [
-        pl.when(depth == level + 1).then(pl.when(depth == level).then("number").forward_fill())
+        pl.when(pl.col("depth") == level + 1).then(pl.when(pl.col("depth") == level).then(number).forward_fill())
         for level in range(deepest)
     ]
-    found = started.select("number", below=pl.coalesce(*around) if around else pl.lit(None, pl.UInt32)).sort("number")
-    below = found["below"]
-    until = spans["until"]
-    return below if (until.gather(below) >= until).fill_null(value=True).all() else None
+    if not around:
+        return pl.repeat(None, spans.height, dtype=pl.UInt32, eager=True).alias("below")
+    below = placed.select(below=pl.coalesce(*around))["below"]
+    return below if (spans["until"].gather(below) >= spans["until"]).fill_null(value=True).all() else None
 
 
 def _walked(edges: pl.DataFrame, count: int) -> tuple[pl.Series, pl.Series]:

@@ -83,3 +83,18 @@ def test_the_range_around_a_call(monkeypatch: pytest.MonkeyPatch, together: int,
             outer = spans[above]
             assert outer[1] <= row["start_ns"]
             assert outer[2] >= row["start_ns"] + row["duration_ns"]
+
+
+@pytest.mark.parametrize("largest", [0, 3, 1 << 31, (1 << 63) - 1])
+def test_rows_of_equal_keys_have_one_code(largest: int) -> None:
+    chance = random.Random(largest)
+    numbers = [None, 0, largest, -largest, *(chance.randint(-largest, largest) for _ in range(3))]
+    rows = [
+        (chance.choice(numbers), chance.choice([None, "", "a", "b"]), chance.choice(numbers), 7) for _ in range(400)
+    ]
+    keys = pl.DataFrame(
+        rows, schema=dict(zip("abcd", (pl.Int64, pl.String, pl.Int64, pl.Int64), strict=True)), orient="row"
+    )
+    coded, distinct = ranges._coded(keys)
+    assert distinct.rows() == list(dict.fromkeys(rows))
+    assert distinct.select(pl.all().gather(coded)).rows() == rows
