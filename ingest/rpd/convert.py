@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -45,13 +46,11 @@ SELECT O.gpuId, O.queueId, O.start, O.end, D.string, T.string, L.api_id, N.strin
 FROM rocpd_op AS O
 LEFT JOIN rocpd_string AS D ON D.id = O.description_id
 LEFT JOIN rocpd_string AS T ON T.id = O.opType_id
-LEFT JOIN (
-    SELECT op_id, CASE WHEN min(api_id) = max(api_id) THEN min(api_id) END AS api_id FROM rocpd_api_ops GROUP BY op_id
-) AS L ON L.op_id = O.id
+LEFT JOIN {rocpd_api_ops} AS L ON L.op_id = O.id
 LEFT JOIN rocpd_api AS A ON A.id = L.api_id
 LEFT JOIN rocpd_string AS N ON N.id = A.apiName_id
-LEFT JOIN (SELECT * FROM rocpd_kernelapi GROUP BY api_ptr_id HAVING count(*) = 1) AS K ON K.api_ptr_id = L.api_id
-LEFT JOIN (SELECT * FROM rocpd_copyapi GROUP BY api_ptr_id HAVING count(*) = 1) AS C ON C.api_ptr_id = L.api_id
+LEFT JOIN {rocpd_kernelapi} AS K ON K.api_ptr_id = L.api_id
+LEFT JOIN {rocpd_copyapi} AS C ON C.api_ptr_id = L.api_id
 """
 DOUBTS: Final = {
     "activity that several API calls claim: its call is left empty": (
@@ -65,12 +64,26 @@ SELECT count(*) FROM (
 """,
 }
 """What files do not decide that a tool put together from others → how often that is."""
+REPEATED: Final = {
+    "rocpd_api_ops": "SELECT 1 FROM rocpd_api_ops GROUP BY op_id HAVING count(*) > 1 LIMIT 1",
+    "rocpd_kernelapi": "SELECT 1 FROM rocpd_kernelapi GROUP BY api_ptr_id HAVING count(*) > 1 LIMIT 1",
+    "rocpd_copyapi": "SELECT 1 FROM rocpd_copyapi GROUP BY api_ptr_id HAVING count(*) > 1 LIMIT 1",
+}
+"""Table of which each activity or call has one row in a file of a tracer → whether it has several here."""
+DECIDED: Final = {
+    "rocpd_api_ops": """(
+    SELECT op_id, CASE WHEN min(api_id) = max(api_id) THEN min(api_id) END AS api_id FROM rocpd_api_ops GROUP BY op_id
+)""",
+    "rocpd_kernelapi": "(SELECT * FROM rocpd_kernelapi GROUP BY api_ptr_id HAVING count(*) = 1)",
+    "rocpd_copyapi": "(SELECT * FROM rocpd_copyapi GROUP BY api_ptr_id HAVING count(*) = 1)",
+}
+"""The same tables with one row at most for each, which costs sorts, and that nothing is looked up by its number."""
 APIS: Final = """
 SELECT A.id, A.pid, A.tid, A.start, A.end, N.string, {args}, {domain}, C.size
 FROM rocpd_api AS A
 LEFT JOIN rocpd_string AS N ON N.id = A.apiName_id
 LEFT JOIN rocpd_string AS G ON G.id = A.args_id
-LEFT JOIN (SELECT * FROM rocpd_copyapi GROUP BY api_ptr_id HAVING count(*) = 1) AS C ON C.api_ptr_id = A.id
+LEFT JOIN {rocpd_copyapi} AS C ON C.api_ptr_id = A.id
 """
 OPTIONAL: Final[dict[str, tuple[str, ...]]] = {
     "rocpd_api_ops": ("api_id", "op_id"),
@@ -98,19 +111,20 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
 
 def _converted(one: Source, database: sqlite.Database, folder: Path, options: Options) -> Manifest:
     output = Output(folder, [one])
-    calls = _calls(database)
+    repeated = [table for table, sql in REPEATED.items() if database.rows(_completed(sql, database))]
+    calls = _calls(_decided(APIS, repeated), database)
     marked = pl.col("is_marker")
     host = Host(output, [_marker(row) for row in calls.filter(marked).iter_rows(named=True)])
     for part in calls.filter(~marked).iter_slices(SLICE_ROWS):
         host.add("", _as_calls(part))
     launches, read = Launches(output, host), calls.height
     of_dispatch = calls["name"].str.contains(OF_DISPATCH).any()
-    for frame in database.frames(_completed(OPS, database), OP):
+    for frame in database.frames(_completed(_decided(OPS, repeated), database), OP):
         waits = frame["op_type"].fill_null("").str.to_lowercase().is_in(WAITS)
         output.report.add("skipped", WAITED, int(waits.sum()))
         launches.add("", _as_launches(frame.filter(~waits), of_dispatch), {})
         read += frame.height
-    for reason, sql in DOUBTS.items():
+    for reason, sql in DOUBTS.items() if repeated else ():
         ((doubtful,),) = database.rows(_completed(sql, database))
         output.report.add("unread", reason, doubtful)
     read += _monitor(database, output)
@@ -136,11 +150,18 @@ def _converted(one: Source, database: sqlite.Database, folder: Path, options: Op
     )
 
 
-def _calls(database: sqlite.Database) -> pl.DataFrame:
+def _decided(sql: str, repeated: Collection[str]) -> str:
+    """`sql` with those of the tables of `DECIDED` as they are that have nothing twice."""
+    for table, decided in DECIDED.items():
+        sql = sql.replace(f"{{{table}}}", decided if table in repeated else table)
+    return sql
+
+
+def _calls(sql: str, database: sqlite.Database) -> pl.DataFrame:
     """All API calls, with `is_marker` for roctx ranges; schema 3 keeps texts of arguments in a table of their own."""
     columns = database.tables()["rocpd_api"]
     v3 = "domain_id" in columns
-    sql = APIS.replace("{domain}", "M.string" if v3 else "NULL")
+    sql = sql.replace("{domain}", "M.string" if v3 else "NULL")
     ustring = v3 and "rocpd_ustring" in database.tables()
     sql = sql.replace("{args}", "coalesce(U.string, G.string)" if ustring else "G.string")
     if v3:
