@@ -51,6 +51,8 @@ READERS: Final = (
 
 What none of them takes is a PyTorch trace, or is refused as what it is.
 """
+OF_EVENTS: Final = ("bundle", "xla", "proton", "rocprof_json", "rocprof_v1")
+"""Those some of whose files are JSON with `traceEvents`, as those of PyTorch: no other is imported for such a file."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -230,8 +232,7 @@ class Reader:
     `convert`: writes the spool (a new folder below the given one); raises NotATraceError or UnreadableTraceError.
     `capture`: files with an equal key make one trace (None: alone). `whole_folder`: whether a folder is one trace.
     `diagnostics`: what `kerneldb doctor` says beyond what it says of every trace. `inside`: the files of a folder that
-    it takes as they are, each a trace, where the folder is its own (None: it is not). `events`: whether some of its
-    files are JSON with `traceEvents`, as those of PyTorch.
+    it takes as they are, each a trace, where the folder is its own (None: it is not).
     """
 
     name: str
@@ -242,7 +243,6 @@ class Reader:
     capture: Callable[[Head], str | None] | None = None
     whole_folder: Callable[[Path], bool] | None = None
     inside: Callable[[Path], list[Path] | None] | None = None
-    events: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -260,7 +260,12 @@ class Later:
 @functools.cache
 def readers() -> tuple[Reader, ...]:
     """All readers beside that of PyTorch traces."""
-    return tuple(importlib.import_module(f"kerneldb.ingest.{name}").READER for name in READERS)
+    return tuple(map(_reader, READERS))
+
+
+def _reader(module: str) -> Reader:
+    found: Reader = importlib.import_module(f"kerneldb.ingest.{module}").READER
+    return found
 
 
 def head_of(path: Path) -> Head:
@@ -273,7 +278,7 @@ def find(head: Head) -> Reader | None:
     events_only = head.data.lstrip()[:1] == b"{" and TRACE_MARK.search(head.data) is not None
     if _of_spreadsheet(head.data):
         return None
-    return next((reader for reader in readers() if (reader.events or not events_only) and reader.fits(head)), None)
+    return next((reader for reader in map(_reader, OF_EVENTS if events_only else READERS) if reader.fits(head)), None)
 
 
 def of_folder(folder: Path) -> Reader | None:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kerneldb import recordings
 from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ingest.readers import Head, Later, Reader
-from kerneldb.recordings import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,13 +17,17 @@ if TYPE_CHECKING:
 
     from kerneldb.batch import Manifest
     from kerneldb.ingest.doctor import Diagnostic
+    from kerneldb.recordings import Recording
+
+NAME: Final = "bundle.json"
+"""That of `kerneldb.recordings`, which few files need: to import it takes longer than to know a file."""
 
 
 def _fits(head: Head) -> bool:
     """Whether the file is a trace of the recording beside it, or the bundle.json of one, be it damaged."""
     folder, name = head.path.parent, head.path.name
     try:
-        found = recordings.load(folder) if (folder / NAME).is_file() else None
+        found = _recording(folder)
     except NotATraceError:
         return False
     except UnreadableTraceError:
@@ -38,13 +40,24 @@ def _inside(folder: Path) -> list[Path] | None:
 
     Where it has none, or bundle.json is damaged, that file stands for the recording: reading it says what is wrong.
     """
+    from kerneldb import recordings
+
     try:
-        found = recordings.load(folder) if (folder / NAME).is_file() else None
+        found = _recording(folder)
     except NotATraceError:  # bundle.json of another program
         return None
     except UnreadableTraceError:
         return [folder / NAME]
     return None if found is None else recordings.present(folder, found) or [folder / NAME]
+
+
+def _recording(folder: Path) -> Recording | None:
+    """What bundle.json in `folder` says, if it is there. Raises NotATraceError and UnreadableTraceError."""
+    if not (folder / NAME).is_file():
+        return None
+    from kerneldb import recordings
+
+    return recordings.load(folder)
 
 
 def _diagnostics(manifest: Manifest) -> Iterator[Diagnostic]:
@@ -53,4 +66,4 @@ def _diagnostics(manifest: Manifest) -> Iterator[Diagnostic]:
     return of_pytorch(manifest)
 
 
-READER: Final = Reader("record", (), _fits, Later("bundle.convert"), _diagnostics, inside=_inside, events=True)
+READER: Final = Reader("record", (), _fits, Later("bundle.convert"), _diagnostics, inside=_inside)

@@ -26,4 +26,4 @@ def _fits(head: Head) -> bool:
     return (is_object and STACK in head.data) or (head.path.name.endswith(ENDINGS) and bool(head.data.strip()))
 
 
-READER: Final = Reader("proton", ENDINGS, _fits, Later("proton.convert"), Later("proton.diagnostics"), events=True)
+READER: Final = Reader("proton", ENDINGS, _fits, Later("proton.convert"), Later("proton.diagnostics"))

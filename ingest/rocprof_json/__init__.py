@@ -16,5 +16,5 @@ def _fits(head: Head) -> bool:
 
 
 READER: Final = Reader(
-    "rocprofv3", (".json", ".json.gz"), _fits, Later("rocprof_json.convert"), Later("amd.diagnostics"), events=True
+    "rocprofv3", (".json", ".json.gz"), _fits, Later("rocprof_json.convert"), Later("amd.diagnostics")
 )

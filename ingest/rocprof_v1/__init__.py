@@ -24,5 +24,4 @@ READER: Final = Reader(
     _fits,
     Later("rocprof_v1.convert"),
     Later("amd.diagnostics"),
-    events=True,
 )

@@ -37,4 +37,4 @@ def _is_space(data: bytes) -> bool:
     return number == 2 and isinstance(name, bytes) and name.startswith(NAMES)  # noqa: PLR2004
 
 
-READER: Final = Reader("xla", ENDINGS, _fits, Later("xla.convert"), Later("xla.diagnostics"), events=True)
+READER: Final = Reader("xla", ENDINGS, _fits, Later("xla.convert"), Later("xla.diagnostics"))

@@ -9,11 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kerneldb.api import analyses, counters, queries, signature, upkeep
+from kerneldb.api import queries
 from kerneldb.api.ingestion import IngestOptions, Outcome, ProgressCallback, ReportEntry, ingest_each, outcome_table
 from kerneldb.api.notebook import InNotebooks
 from kerneldb.api.result import BATCH_ROWS, Result
-from kerneldb.api.signature import SignaturePage
 from kerneldb.api.store import WarehouseStore, place_of
 from kerneldb.errors import KerneldbError
 
@@ -25,10 +24,12 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from kerneldb.api import analyses, counters, upkeep
     from kerneldb.api.history import History
     from kerneldb.api.planning import Planned, Request
     from kerneldb.api.reconciliation import Reconciliation
     from kerneldb.api.recording import Recorded
+    from kerneldb.api.signature import SignaturePage
     from kerneldb.replay.host.run import Outcome as ReplayOutcome
     from kerneldb.replay.options import Options
     from kerneldb.replay.recording.settings import Settings
@@ -324,10 +325,14 @@ class Database(InNotebooks):
 
         Each names a trace, a run, a label, or traces by a pattern such as `nightly-*`, in that order.
         """
+        from kerneldb.api import analyses
+
         return analyses.difference(self.warehouse, before, after, where, threshold)
 
     def diff_by(self, before: str, after: str, by: str, *, where: str | None = None, threshold: float = 0.03) -> Result:
         """What changed from `before` to `after`, summed `by` op, module, category, phase, dtype, kernel or cause."""
+        from kerneldb.api import analyses
+
         return Result(analyses.difference_by(self.warehouse, before, after, by, where, threshold))
 
     def fusions(self, before: str, after: str, *, where: str | None = None) -> Result:
@@ -338,16 +343,22 @@ class Database(InNotebooks):
 
     def diff_counters(self, before: str, after: str, *, rule: str = "ncu") -> analyses.CounterDifference:
         """What changed between the hardware counters of two traces or runs: coverage, classes by `rule`, means."""
+        from kerneldb.api import analyses
+
         return analyses.counter_difference(self.warehouse, before, after, rule)
 
     def bounds(
         self, rule: str = "ncu", *, where: str | None = None, traces: Sequence[str] = (), kernels: bool = False
     ) -> Result:
         """What `rule` says limits the selected profiled launches: a row per verdict with means, or (`kernels`) each."""
+        from kerneldb.api import counters
+
         return Result(counters.bounds(self.warehouse, rule, where, traces, kernels=kernels))
 
     def ncu_rules(self, *, where: str | None = None, traces: Sequence[str] = (), everything: bool = False) -> Result:
         """What Nsight Compute's own rules say of the selected profiled launches; `everything`: information, too."""
+        from kerneldb.api import counters
+
         return Result(counters.rules(self.warehouse, where, traces, everything=everything))
 
     def repeated_prints(self, traces: Sequence[str] = ()) -> list[str]:
@@ -361,10 +372,14 @@ class Database(InNotebooks):
 
     def coverage(self, *, where: str | None = None, traces: Sequence[str] = (), top: int | None = None) -> Result:
         """Which of the selected kernels (the `top` ones by time, or all) have valid counters."""
+        from kerneldb.api import counters
+
         return Result(counters.coverage(self.warehouse, where, traces, top))
 
     def ncu_command(self, wanted: counters.Counting) -> counters.NcuCommand:
         """The Nsight Compute line that counts the wanted kernels. UsageError where nothing timed is selected."""
+        from kerneldb.api import counters
+
         return counters.ncu_command(self.warehouse, wanted)
 
     def reconciliation(
@@ -405,6 +420,8 @@ class Database(InNotebooks):
         iterations: int | None = None,
     ) -> Result:
         """Kernels of the traces side by side and the sums of an iteration; `matches` pairs names: "A=B"."""
+        from kerneldb.api import analyses
+
         pairs = [analyses.pair_of(text) for text in matches]
         return Result(analyses.compare(self.warehouse, traces, where, pairs, iterations))
 
@@ -414,6 +431,8 @@ class Database(InNotebooks):
         Nearest first; `differences` lists the tokens in which a Tensile name differs. Raises UsageError unless exactly
         one signature fits.
         """
+        from kerneldb.api import signature
+
         of_kernel = {"signature_id": signature.find(self.warehouse, text)}
         return Result(self.warehouse.answer(queries.statement("same_code_of"), of_kernel))
 
@@ -422,6 +441,8 @@ class Database(InNotebooks):
 
         A name is whole, short or a part of it. Raises UsageError unless exactly one signature fits.
         """
+        from kerneldb.api import signature
+
         return signature.page(self.warehouse, text)
 
     def signatures(self, text: str) -> Result:
@@ -489,6 +510,8 @@ class Database(InNotebooks):
 
     def copy_from(self, source: Database, names: Sequence[str] = ()) -> upkeep.Copied:
         """Copy traces (all, or the named ones) of `source` into this database, with what was learned of them."""
+        from kerneldb.api import upkeep
+
         return upkeep.copy_traces(self._store.made(), source.warehouse, names)
 
     def refresh(self, *, everything: bool = False) -> dict[str, int]:
@@ -540,6 +563,15 @@ class Database(InNotebooks):
 
 def _several(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
+
+
+def __getattr__(name: str) -> Any:
+    """What only annotations of users name."""
+    if name == "SignaturePage":
+        from kerneldb.api.signature import SignaturePage
+
+        return SignaturePage
+    raise AttributeError(name)
 
 
 __all__ = [

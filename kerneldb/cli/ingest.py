@@ -39,10 +39,13 @@ def notes_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def wrapper(*args: Any, **kwargs: Any) -> None:
-        from kerneldb.api.commits import notes_of
+        commit, branch, ci, tags = (kwargs.pop(name) for name in ("commit", "branch", "ci", "tags"))
+        notes = {}
+        if commit is not None or branch is not None or ci:
+            from kerneldb.api.commits import notes_of
 
-        commit, branch, tags = (kwargs.pop(name) for name in ("commit", "branch", "tags"))
-        command(*args, notes=notes_of(commit, branch, ci=kwargs.pop("ci")) | pairs(tags), **kwargs)
+            notes = notes_of(commit, branch, ci=ci)
+        command(*args, notes=notes | pairs(tags), **kwargs)
 
     for option in reversed(NOTES):
         option(wrapper)
@@ -135,9 +138,11 @@ def ingest(
 
 def _note_history(database: Database, *, quiet: bool) -> None:
     """Say where the history was not looked at."""
+    if quiet:
+        return
     from kerneldb.api.history import MISSING
 
-    due = 0 if quiet else database.history().due
+    due = database.history().due
     if due:
         note(f"{plural(due, 'run is', 'runs are')} in the history; {MISSING}")
 

@@ -38,8 +38,9 @@ class Gpu:
     figures: dict[str, float | None] = dataclasses.field(default_factory=dict, hash=False)
 
 
-def _read_gpus() -> tuple[Gpu, ...]:
-    """The rows of gpu_specs.csv that are of a product, in their order."""
+@functools.cache
+def known() -> tuple[Gpu, ...]:
+    """All GPUs: NVIDIA's, then AMD's, oldest architecture first. Rows of gpu_specs.csv that are of a product."""
     gpus: dict[str, Gpu] = {}
     for row in loader.reference_rows("gpu_specs"):
         if row["name"] != row["arch"]:
@@ -47,9 +48,6 @@ def _read_gpus() -> tuple[Gpu, ...]:
             gpu.figures[row["fact"]] = float(row["value"]) if row["value"] else None
     return tuple(gpus.values())
 
-
-GPUS = _read_gpus()
-"""All GPUs: NVIDIA's, then AMD's, oldest architecture first."""
 
 _VENDOR_WORDS = re.compile(r"\b(?:nvidia|tesla|geforce|quadro|amd|ati|instinct|radeon|graphics|gpu|accelerator|tm|r)\b")
 _EXTRA_WORDS = re.compile(r"\b(?:oam|vf|hf|founders edition)\b")
@@ -107,7 +105,6 @@ _TARGETS: tuple[tuple[str, str], ...] = (
     (r"rx 9060(?: xt)?", "gfx1200"),
     (r"rx 6(?:800|800 xt|900 xt|950 xt)", "gfx1030"),
 )
-_PATTERNS = tuple((re.compile(rf"\b(?:{pattern})\b"), target) for pattern, target in _TARGETS)
 _LITERAL = re.compile(r"\bgfx[0-9]{1,2}[0-9a-f]{2}\b")
 
 
@@ -122,7 +119,9 @@ def _product(name: str) -> str:
     return " ".join(_EXTRA_WORDS.sub(" ", _VENDOR_WORDS.sub(" ", _words(name))).split())
 
 
-_BY_PRODUCT = {_product(gpu.name): gpu for gpu in GPUS}
+@functools.cache
+def _by_product() -> dict[str, Gpu]:
+    return {_product(gpu.name): gpu for gpu in known()}
 
 
 @functools.lru_cache(maxsize=256)
@@ -133,7 +132,7 @@ def find(name: str, major: int | None = None, minor: int | None = None) -> Gpu |
     given.
     """
     product = _product(name)
-    gpu = _BY_PRODUCT.get(_ALIASES.get(product, product))
+    gpu = _by_product().get(_ALIASES.get(product, product))
     if gpu is None or major is None:
         return gpu
     return gpu if _capability(gpu.arch) == (major, minor if minor is not None else _capability(gpu.arch)[1]) else None
@@ -150,7 +149,7 @@ def find_device(name: str | None = None, arch: str | None = None, multiprocessor
         gpu = find(name or "")
     else:
         product = _ONLY_PRODUCT.get((arch or "", multiprocessors or 0))
-        gpu = _BY_PRODUCT[product] if product else None
+        gpu = _by_product()[product] if product else None
     return gpu if gpu is not None and arch in {None, gpu.arch} else None
 
 
@@ -172,8 +171,8 @@ def arch_of(vendor: str | None, name: str, major: int | None = None, minor: int 
         return f"sm_{major}{minor}"
     if maker == "AMD":
         return _target_of(_words(name))
-    known = find(name)
-    return known.arch if known is not None and maker in (None, known.vendor) else None
+    gpu = find(name)
+    return gpu.arch if gpu is not None and maker in (None, gpu.vendor) else None
 
 
 def _target_of(words: str) -> str | None:
@@ -184,7 +183,7 @@ def _target_of(words: str) -> str | None:
     literal = _LITERAL.search(words)
     if literal:
         return literal.group()
-    found = {target for pattern, target in _PATTERNS if pattern.search(words)}
+    found = {target for pattern, target in _TARGETS if re.search(rf"\b(?:{pattern})\b", words)}
     return found.pop() if len(found) == 1 else None
 
 

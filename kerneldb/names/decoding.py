@@ -10,10 +10,11 @@ arguments vary, so the rule of each head is remembered.
 
 from __future__ import annotations
 
+import contextlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from kerneldb.names.demangling import demangle, strip_suffixes
@@ -38,11 +39,20 @@ _HEAD_LIMIT = 400
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A line of the table: what a head in which ``pattern`` occurs says, and what reads the rest of the name."""
+    """A line of the table: what a head in which ``pattern`` occurs says, and what reads the rest of the name.
+
+    Readers of many libraries are in many modules, of which a trace needs few.
+    """
 
     pattern: Pattern
     facts: Facts
-    reader: Reader | None
+    reader: str | None
+
+
+@cache
+def _reader(name: str) -> Reader:
+    found: Reader = pkgutil.resolve_name(f"{__package__}.{name}")
+    return found
 
 
 def _read_rules() -> tuple[Rule, ...]:
@@ -56,8 +66,7 @@ def _read_rules() -> tuple[Rule, ...]:
             "operation": row["operation"] or None,
             "direction": row["direction"] or None,
         }
-        reader = pkgutil.resolve_name(f"{__package__}.{row['reader']}") if row["reader"] else None
-        rules.append(Rule(Pattern(row["pattern"]), facts, reader))
+        rules.append(Rule(Pattern(row["pattern"]), facts, row["reader"] or None))
     return tuple(rules)
 
 
@@ -80,10 +89,9 @@ def _read(rule: Rule, structure: Structure) -> Facts:
     """Return what the line and its reader say."""
     facts = rule.facts.copy()
     if rule.reader is not None:
-        try:
-            facts.update(rule.reader(structure))
-        except ValueError:  # A number with more digits than int() accepts: not a kernel's name.
-            return facts
+        reader = _reader(rule.reader)
+        with contextlib.suppress(ValueError):  # A number with more digits than int() accepts: not a kernel's name.
+            facts.update(reader(structure))
     return facts
 
 

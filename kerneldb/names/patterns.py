@@ -71,6 +71,8 @@ def _beginnings(pattern: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def alternatives(pattern: str) -> list[str]:
     """What stands between the bars outside of brackets."""
+    if "|" not in pattern:
+        return [pattern]
     depth, found = 0, [""]
     for piece in _PIECE.findall(pattern):
         depth += (piece == "(") - (piece == ")")

@@ -13,7 +13,7 @@ import pytest
 from kerneldb import derive
 from kerneldb.api.ingestion import derived
 from kerneldb.batch import Manifest
-from kerneldb.gpus import GPUS, Gpu, find, find_device, limits
+from kerneldb.gpus import Gpu, find, find_device, known, limits
 from kerneldb.schemas import loader
 from kerneldb.warehouse import Warehouse
 from tests.gpus.test_gpus import NAMES, OTHER_PRODUCTS
@@ -83,7 +83,7 @@ def test_every_figure_has_a_source(root: Path) -> None:
 @pytest.mark.parametrize("arch", ["sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
 def test_nvidia_limits_are_those_of_the_boards(arch: str) -> None:
     found = limits.NVIDIA[arch]
-    boards = [gpu for gpu in GPUS if gpu.arch == arch]
+    boards = [gpu for gpu in known() if gpu.arch == arch]
     assert boards
     for board in boards:
         assert board.figures["max_threads_per_multiprocessor"] == found.warps * found.warp_size
@@ -95,7 +95,7 @@ def test_nvidia_limits_are_those_of_the_boards(arch: str) -> None:
 def test_amd_limits_are_those_of_the_boards(arch: str) -> None:
     """Registers of a compute unit: per SIMD and lane, times lanes and SIMDs (ROCm prints the file in KiB)."""
     found = limits.AMD[arch]
-    boards = [gpu for gpu in GPUS if gpu.arch == arch]
+    boards = [gpu for gpu in known() if gpu.arch == arch]
     assert boards
     size = found.wave_size
     for board in boards:
@@ -123,7 +123,7 @@ CLOCK_GHZ = {
 DTYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "int8")
 
 
-@pytest.mark.parametrize("gpu", [gpu for gpu in GPUS if gpu.vendor == "AMD"], ids=lambda gpu: gpu.name)
+@pytest.mark.parametrize("gpu", [gpu for gpu in known() if gpu.vendor == "AMD"], ids=lambda gpu: gpu.name)
 def test_amd_peaks_are_units_times_clock_times_rate(gpu: Gpu) -> None:
     """To the digits that are printed: half a percent where AMD rounds to a tenth of a small figure."""
     units = gpu.figures["multiprocessors"]
@@ -139,7 +139,7 @@ def test_amd_peaks_are_units_times_clock_times_rate(gpu: Gpu) -> None:
 
 @pytest.mark.parametrize("name", ["B200", "GB200"])
 def test_blackwell_peaks_double_with_every_halving_of_the_type(name: str) -> None:
-    (gpu,) = (gpu for gpu in GPUS if gpu.name == name)
+    (gpu,) = (gpu for gpu in known() if gpu.name == name)
     tf32, fp16, bf16, fp8, fp4, int8 = (gpu.figures[PEAKS[dtype]] for dtype in DTYPES[2:])
     assert (fp16, fp8) == (bf16, int8)
     assert fp8 is not None
@@ -234,7 +234,7 @@ def test_the_peak_of_a_launch_is_that_of_its_type(tmp_path: Path) -> None:
     warehouse = Warehouse.create_or_open(tmp_path / "k.duckdb")
     for part in LAUNCHED.split(";"):
         warehouse.query(part, write=True)
-    (gpu,) = (gpu for gpu in GPUS if gpu.name == "B200")
+    (gpu,) = (gpu for gpu in known() if gpu.name == "B200")
     found = warehouse.query("SELECT dtype, pct_peak_flops FROM all_launches").to_pylist()
     assert len(found) == len(PEAKS)
     for row in found:

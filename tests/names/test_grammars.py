@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kerneldb.names import CATEGORIES, decode
-from kerneldb.names.decoding import RULES
+from kerneldb.names.decoding import RULES, _reader
 
 NAMES: list[tuple[str, dict[str, Any]]] = [
     ("MEMORY_COPY_HOST_TO_DEVICE", {"category": "MEMCPY", "library": "ROCm", "family": "memcpy", "operation": "HtoD"}),
@@ -128,3 +128,9 @@ def test_every_rule_names_a_known_category_a_library_and_a_family() -> None:
         assert rule.facts["category"] in CATEGORIES, rule.pattern
         assert rule.facts["library"], rule.pattern
         assert rule.facts["family"], rule.pattern
+
+
+def test_readers_of_all_lines_are_there() -> None:
+    names = {rule.reader for rule in RULES if rule.reader is not None}
+    assert len(names) > 50
+    assert all(callable(_reader(name)) for name in names)
