@@ -82,7 +82,8 @@ class Prepared:
 
     `resolved` is what is called, with tensors of the step where `slots` name them (per argument, as in the plan), and
     `own` ones elsewhere; `apart` a call of a route that brings its inputs; with `linked`, those that the step has are
-    passed in their place. Neither: the call is filled.
+    passed in their place. `program` is what runs, made of either when it first does; of a rewrite there is only that.
+    None of them: the call is filled.
     """
 
     resolved: ResolvedCall | None = None
@@ -220,7 +221,7 @@ class Player:
     def make(self, place: int) -> None:
         """Make a call, and keep what it returns."""
         call, how = self.step.calls[place], self.prepared[place]
-        if how.resolved is None and not how.linked:
+        if how.resolved is None and how.program is None and not how.linked:
             if how.apart is not None:
                 how.apart.call()
             else:

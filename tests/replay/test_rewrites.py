@@ -282,6 +282,26 @@ def test_what_pays_in_the_step_is_accepted_and_what_is_wrong_rejected_with_the_n
     assert "bfloat16" not in by
 
 
+def test_a_variant_makes_its_function_in_the_step_and_what_follows_takes_the_result() -> None:
+    flow = flow_of(lambda value, weight: torch.add(torch.mm(value, weight), value), x(4, 4), x(4, 4))
+    bench = Bench(flow.player, on_cpu=True, seconds=0.02, meter=lambda *_: (None, "no meter"))
+    (value, weight), (out,) = (
+        (slots[0] for slots in flow.player.step.calls[0].inputs),
+        flow.player.step.calls[1].outputs,
+    )
+    proposal = Proposal(region(flow, [0]), None, Change("advice", Frame("model.py", 3, "forward", "Model")))
+    given = list[Any]()
+
+    def thrice(*tensors: Any) -> list[Any]:
+        given.append(tensors)
+        return [3 * torch.mm(*tensors)]
+
+    bench.play(bench.variant([(proposal, thrice)]))
+    assert len(given) == 1
+    one, by = flow.player.view(value), flow.player.view(weight)
+    assert torch.allclose(flow.player.view(out), 3 * one @ by + one)
+
+
 def test_calls_that_take_little_of_the_time_are_left_alone_and_said_so() -> None:
     flow, sent = flow_of(lambda one, by: torch.add(torch.mm(one, by), by), x(4, 4), x(4, 4)), list[Any]()
     assert set(slowest(flow, 1.0, range(2))) == {0, 1}
