@@ -270,7 +270,8 @@ def as_dispatch(counted: Counted) -> Dispatch:
 
 def _handle(facts: Mapping[str, Any]) -> int:
     identity = facts.get("id")
-    return int(identity.get("handle", 0)) if isinstance(identity, dict) else 0
+    handle = identity.get("handle") if isinstance(identity, dict) else None
+    return handle if isinstance(handle, int) else 0
 
 
 def _identity(number: int | None) -> int | None:

@@ -247,6 +247,15 @@ def test_processes_of_two_machines_in_one_document(tmp_path: Path, machine: str,
     assert sorted(converted(path).launches["device"].unique()) == devices
 
 
+@pytest.mark.parametrize("handle", [[7], "seven", float("nan"), None])
+def test_an_agent_whose_handle_is_no_number_takes_no_launch_along(tmp_path: Path, handle: object) -> None:
+    path = of_json(tmp_path)
+    document = json.loads(path.read_text())
+    document["rocprofiler-sdk-tool"][0]["agents"].append({"id": {"handle": handle}, "type": 2})
+    path.write_text(json.dumps(document))
+    assert [tuple(row.values()) for row in launch_rows(converted(path), "start_ns", "duration_ns")] == [*TIMES]
+
+
 def test_values_that_json_does_not_know(tmp_path: Path) -> None:
     """Counters that divide by zero: no sum over instances where one of them is unknown; names stay as they are."""
     path = of_json(tmp_path, counters=[{"id": {"handle": 1}, "name": "SQ_WAVES"}])
