@@ -18,6 +18,7 @@ from kerneldb.replay import routes
 from kerneldb.replay.plan.work import Work
 from kerneldb.replay.rewrites.flow import CHOSEN
 from kerneldb.replay.steps import memory as memories
+from kerneldb.replay.steps.addresses import Moment
 from kerneldb.replay.steps.plan import Builder, Unit, owners
 from kerneldb.replay.wire.plan import OpCall, Plan, PlannedKernel
 from kerneldb.replay.wire.results import Grade
@@ -265,13 +266,13 @@ class _Reader:
     def _memory(self) -> tuple[Memory, Any]:
         """The allocations of the iteration, and how they are known."""
         traced = any(op.inputs or op.outputs for op in self._ops)
-        found = memories.traced(self._ops) if traced else self._inferred()
-        asked = {"trace_id": self._row["trace_id"], "from_ns": self._window["from_ns"], "host": False}
-        moments = [filled(memories.Moment, one) for one in rows(self._con, "step_memory", asked)]
-        events = memories.settle(found, moments)
+        events = moments(self._con, self._window, host=False)
         if not traced:
+            found = self._inferred()
+            memories.settle(found, events)
             return found, "inferred from dims"
-        return found, "execution trace and memory events" if events else "execution trace"
+        found, told = memories.recalled(self._ops, earlier(self._con, self._window), events, host=False)
+        return found, "execution trace and memory events" if told else "execution trace"
 
     def _inferred(self) -> Memory:
         """The same without an Execution Trace. Raises UsageError where there is no PyTorch, or no dims are recorded."""
@@ -305,6 +306,19 @@ def op_of(row: Row) -> memories.Op:
     inputs = memories.views(row["inputs"])
     end = max(row["end_ns"], row["start_ns"] + 1)
     return memories.Op(row["op_id"], row["parent_id"], row["start_ns"], end, row["name"] or "", inputs, outputs)
+
+
+def earlier(con: Connection, window: Mapping[str, Any]) -> list[memories.Op]:
+    """The operators of as long a time before a window, with their tensors."""
+    start = int(window["from_ns"])
+    before = {"from_ns": max(0, 2 * start - int(window["until_ns"])), "until_ns": start - 1}
+    return [op_of(one) for one in rows(con, "step_ops", {**window, **before}) if one["inputs"] or one["outputs"]]
+
+
+def moments(con: Connection, window: Mapping[str, Any], *, host: bool) -> list[Moment]:
+    """The memory events of a trace up to the end of a window, on devices or in host memory."""
+    asked = {"trace_id": window["trace_id"], "until_ns": window["until_ns"], "host": host}
+    return [filled(Moment, one) for one in rows(con, "step_memory", asked)]
 
 
 def _kernels(calls: Sequence[Call]) -> Iterator[PlannedKernel]:

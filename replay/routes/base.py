@@ -30,14 +30,15 @@ if TYPE_CHECKING:
 
 WITHOUT_WORK: Final = frozenset({
     "_assert_tensor_metadata", "_conj", "_fused_sdp_choice", "_has_compatible_shallow_copy_type",
-    "_nested_tensor_size", "_reshape_alias", "_unsafe_view", "adjoint", "alias", "as_strided", "as_strided_",
-    "broadcast_to", "can_cast", "chunk", "data", "detach", "detach_", "diagonal", "empty", "empty_like",
-    "empty_strided", "expand", "expand_as", "flatten", "imag", "is_same_size", "lift", "lift_fresh", "mH", "mT",
-    "moveaxis", "movedim", "narrow", "new_empty", "new_empty_strided", "numpy_T", "output_nr", "permute",
-    "pin_memory", "real", "record_stream", "requires_grad_", "reshape", "resize_", "resize_as_", "resolve_conj",
-    "resolve_neg", "result_type", "select", "set_", "size", "slice", "split", "split_with_sizes", "squeeze",
-    "squeeze_", "swapaxes", "swapdims", "t", "t_", "tensor_split", "transpose", "transpose_", "unbind", "unflatten",
-    "unfold", "unsqueeze", "unsqueeze_", "view", "view_as", "view_as_complex", "view_as_real",
+    "_nested_tensor_size", "_nnpack_available", "_reshape_alias", "_unsafe_view", "adjoint", "alias", "as_strided",
+    "as_strided_", "broadcast_to", "can_cast", "chunk", "cudnn_is_acceptable", "data", "detach", "detach_",
+    "diagonal", "empty", "empty_like", "empty_strided", "expand", "expand_as", "flatten", "imag", "is_same_size",
+    "lift", "lift_fresh", "mH", "mT", "moveaxis", "movedim", "narrow", "new_empty", "new_empty_strided", "numpy_T",
+    "output_nr", "permute", "pin_memory", "real", "record_stream", "requires_grad_", "reshape", "resize_",
+    "resize_as_", "resolve_conj", "resolve_neg", "result_type", "select", "set_", "size", "slice", "split",
+    "split_with_sizes", "squeeze", "squeeze_", "swapaxes", "swapdims", "t", "t_", "tensor_split", "transpose",
+    "transpose_", "unbind", "unflatten", "unfold", "unsqueeze", "unsqueeze_", "view", "view_as", "view_as_complex",
+    "view_as_real",
 })  # fmt: skip
 
 Key = tuple[str, str, str]

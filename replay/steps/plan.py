@@ -77,7 +77,7 @@ class Builder:
             storages.append(Storage(epoch.bytes, given=epoch.made_by is None, host=epoch.host))
             if epoch.made_by is not None and within.get(epoch.made_by) is None:
                 allocates[bisect.bisect_left(self._starts, epoch.made_ns)].append(place)
-            if epoch.made_by is not None and epoch.freed_ns is not None:
+            if epoch.freed_ns is not None and (epoch.made_by is not None or epoch.told):
                 frees[max(bisect.bisect_right(self._starts, epoch.freed_ns) - 1, 0)].append(place)
         made = [
             dataclasses.replace(call, allocates=tuple(allocates[place]), frees=tuple(frees[place]))

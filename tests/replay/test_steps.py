@@ -12,11 +12,13 @@ import polars as pl
 import pytest
 
 from kerneldb import codec
+from kerneldb.api import host_steps
 from kerneldb.errors import KerneldbError
 from kerneldb.ingest.bundle import execution
 from kerneldb.ingest.output import Report
 from kerneldb.replay.steps import memory
-from kerneldb.replay.steps.memory import Moment, Op, View
+from kerneldb.replay.steps.addresses import Moment
+from kerneldb.replay.steps.memory import Op, View
 from kerneldb.replay.steps.orders import ordered
 from kerneldb.replay.steps.plan import Builder, Unit, owners
 from kerneldb.replay.wire import plan as plans
@@ -67,6 +69,7 @@ def test_memory_events_say_when_an_allocation_was_freed() -> None:
     moments = [Moment(5, "a", 512), Moment(25, "b", 512), Moment(33, "a", -512), Moment(45, "a", 512)]
     assert memory.settle(found, moments)
     assert [one.freed_ns for one in found.epochs[1:]] == [33, None, None]
+    found = memory.traced(chain())
     assert not memory.settle(found, ())
     assert [one.freed_ns for one in found.epochs[1:]] == [20, 70, 60]
 
@@ -88,6 +91,52 @@ def test_launches_of_triton_without_strides_of_their_last_number_are_read(tmp_pa
     rows = execution.op_tensors(tmp_path / "et.json", pl.DataFrame({"op_id": [1], "record_function_id": [5]}), report)
     assert json.loads(rows["inputs"][0]) == [[7, 0, [2, 4], [4, 1], "float", "cuda:0"], None, None]
     assert not report.counts
+
+
+def test_an_id_is_an_address_whose_blocks_are_the_allocations() -> None:
+    """Id 8 is freed and another allocation, which no operator returned, is there when it is taken again."""
+    ops = [
+        op(1, 0, 10, (view(7, 4),), (view(8, 4),)),
+        op(2, 20, 30, (view(8, 4),), (view(9, 8),)),
+        op(3, 40, 50, (view(8, 4), view(9, 8)), (view(9, 8),)),
+    ]
+    moments = [Moment(4, "b", 64), Moment(5, "a", 16), Moment(12, "b", -64), Moment(25, "b", 32), Moment(33, "a", -16),
+               Moment(36, "a", 16), Moment(55, "a", -16)]  # fmt: skip
+    found, told = memory.recalled(ops, [], moments, host=False)
+    assert told
+    first, second = (found.ops[number].inputs[0][0] for number in (2, 3))
+    assert first is not None
+    assert second is not None
+    epochs = [found.epochs[one.storage] for one in (first, second, found.ops[3].outputs[0])]
+    assert [(one.made_by, one.freed_ns) for one in epochs] == [(1, 33), (None, 55), (2, None)]
+
+
+def test_what_was_there_before_is_freed_when_the_operators_before_say_where_it_is() -> None:
+    earlier = [op(1, 0, 10, (), (view(8, 4),)), op(2, 11, 19, (), (view(9, 4),))]
+    moments = [Moment(5, "a", 16), Moment(15, "b", 16), Moment(33, "a", -16)]
+    found, _ = memory.recalled([op(3, 20, 30, (view(8, 4), view(9, 4)))], earlier, moments, host=False)
+    assert [(one.made_by, one.freed_ns) for one in found.epochs] == [(None, 33), (None, None)]
+    parts = Builder(found, [Unit("x", 3, 20)]).parts()
+    assert [one.given for one in parts.storages] == [True, True]
+    assert parts.calls[0].frees == (0,)
+
+
+def test_an_operator_that_prepares_with_others_and_computes_itself_is_the_call() -> None:
+    def named(one: Op, name: str, parent: int | None = None) -> Op:
+        return dataclasses.replace(one, name=name, parent=parent)
+
+    ops = [
+        named(op(1, 0, 10, (view(7, 4),), (view(8, 4),)), "aten::sum"),
+        named(op(2, 1, 2, (view(8, 4),), (view(8, 4),)), "aten::fill_", 1),
+        named(op(3, 20, 30, (view(8, 4),), (view(8, 4),)), "aten::dropout"),
+        named(op(4, 40, 60, (view(8, 4),), (view(10, 4),)), "aten::linear"),
+        named(op(5, 41, 45, (view(8, 4),), (view(9, 4),)), "aten::clone", 4),
+        named(op(6, 42, 44, (view(9, 4), view(8, 4)), (view(9, 4),)), "aten::copy_", 5),
+        named(op(7, 46, 50, (view(9, 4),), (view(10, 4),)), "aten::mm", 4),
+        named(op(8, 70, 90, (view(10, 4),), (view(12, 4),)), "aten::index"),
+        named(op(9, 71, 80, (view(10, 4),), (view(11, 4),)), "aten::nonzero", 8),
+    ]
+    assert [one.op_id for one in host_steps.working(ops)] == [1, 6, 7, 8]
 
 
 def test_the_plan_frees_what_the_program_freed_and_numbers_what_it_used() -> None:
