@@ -225,9 +225,11 @@ def _is_made(name: str, calls: set[str]) -> bool:
     """Whether the calls inside an operator are it, or what it is made of."""
     short, listed = name.removeprefix("aten::"), {one.removeprefix("aten::") for one in calls}
     if short.startswith("_foreach_"):
-        return {one.rstrip("_") for one in listed} == {short.removeprefix("_foreach_").rstrip("_")}
+        return all(short.removeprefix("_foreach_").rstrip("_") in one for one in listed) and bool(listed)
     if short == "convolution":
         return any("conv" in one for one in listed)
+    if short.rstrip("_") in listed:  # with the tensor to write to
+        return True
     return short in listed or MADE_OF.get(short) in listed or (short == "zeros" and listed <= {"zero_", "fill_"})
 
 
