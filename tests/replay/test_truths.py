@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.replay import programs
-
 pytest.importorskip("transformers")
 from tests.replay import truths
 
@@ -25,11 +23,6 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> dict[str, truths.Score]:
     return compared(FEW, tmp_path_factory)
 
 
-@pytest.fixture(scope="module")
-def others(tmp_path_factory: pytest.TempPathFactory) -> dict[str, truths.Score]:
-    return compared(tuple(one for one in programs.PROGRAMS if one not in FEW), tmp_path_factory)
-
-
 def check(score: truths.Score) -> None:
     assert not score.wrong
     assert score.calls == score.in_order > 50
@@ -39,9 +32,3 @@ def check(score: truths.Score) -> None:
 @pytest.mark.parametrize("name", FEW)
 def test_order_shared_memory_and_lifetimes_are_those_of_the_program(few: dict[str, truths.Score], name: str) -> None:
     check(few[name])
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", [one for one in programs.PROGRAMS if one not in FEW])
-def test_so_are_those_of_other_families(others: dict[str, truths.Score], name: str) -> None:
-    check(others[name])
