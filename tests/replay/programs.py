@@ -10,7 +10,7 @@ from tests.replay.families import DECODER, SPECIAL, VOCABULARY, WIDTH, Family, c
 
 Program = Callable[[], None]
 
-RWKV = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "num_hidden_layers": 1, "context_length": 16, **SPECIAL}
+RWKV = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "num_hidden_layers": 2, "context_length": 16, **SPECIAL}
 ENCODEC = {"num_filters": 4, "upsampling_ratios": [4, 2], "hidden_size": 16, "codebook_size": 16, "num_lstm_layers": 1,
            "target_bandwidths": [24.0], "sampling_rate": 24000}  # fmt: skip
 GRIFFIN = {**DECODER, "lru_width": WIDTH, "attention_window_size": 8, "num_hidden_layers": 3, **SPECIAL}
