@@ -45,6 +45,8 @@ class Models:
         self._settings = settings
         self._training: bool | None = None
         self._model: Any = None
+        if not settings.script:
+            build.transformers()  # what it keeps of its own import keeps the frames above, and a model in one of them
 
     def get(self, *, training: bool) -> Any:
         """The model for training, or for inference."""
