@@ -211,8 +211,7 @@ def indices(spec: CallSpec, self_dims: Shape) -> list[TensorSpec | None]:
         restrided=next(((recorded.integers(one[1].text), recorded.integers(one[2].text)) for one in views), None),
         expanded=reshaped("aten::expand"),
     )
-    if not traces.indices:
-        traces = _linear(traces, on_tensors)
+    traces = _linear(traces, on_tensors)
     if not traces.indices:
         raise UnresolvedCallError(Reason.INDICES, spec.call.op)
     positions = _positions(traces, self_dims)
@@ -220,7 +219,7 @@ def indices(spec: CallSpec, self_dims: Shape) -> list[TensorSpec | None]:
 
 
 def _linear(traces: Traces, calls: list[tuple[str, tuple[Argument, ...]]]) -> Traces:
-    """The same with the index tensors of which a linear index was made."""
+    """The same with the index tensors of which a linear index was made, if one was: what is reshaped then is that."""
     wrapped: list[tuple[Argument, int]] = []
     steps: list[int] = []
     for op, found in calls:
@@ -229,7 +228,7 @@ def _linear(traces: Traces, calls: list[tuple[str, tuple[Argument, ...]]]) -> Tr
             wrapped.append((found[0], int(found[1].text)))
         elif plain and op == "aten::mul" and len(steps) < len(wrapped):
             steps.append(int(found[1].text))
-    if len(steps) < len(wrapped):
+    if not wrapped or len(steps) < len(wrapped):
         return traces
     indices = tuple((one, one.dims) for one, _ in wrapped)
     return replace(traces, indices=indices, sizes=tuple(size for _, size in wrapped), steps=tuple(steps))

@@ -133,7 +133,17 @@ def test_index_tensors_of_a_sum_into_places_on_a_gpu() -> None:
     built.call()
 
 
-def test_the_second_dim_alone_is_listedby_its_stride() -> None:
+def test_a_linear_index_that_is_flattened_is_no_index_of_the_first_dim() -> None:
+    rows, columns = tensor([7], "long int"), tensor([7], "long int")
+    below = [op_call("aten::remainder", one, scalar(size)) for one, size in ((rows, 8), (columns, 5))]
+    below += [op_call("aten::mul", rows, scalar(5)), op_call("aten::mul", columns, scalar(1))]
+    below += [op_call("aten::reshape", tensor([7], "long int"), numbers("[-1]"))]
+    call = spec("aten::_index_put_impl_", tensor([9, 8, 5]), ABSENT, tensor([9, 7]), below=below)
+    listed = lists.indices(call, (9, 8, 5))
+    assert [one and (one.dims, one.fill.high) for one in listed] == [None, ((7,), 8), ((7,), 5)]
+
+
+def test_the_second_dim_alone_is_listed_by_its_stride() -> None:
     index = tensor([7], "long int")
     below = [op_call("aten::remainder", index, scalar(8)), op_call("aten::mul", index, scalar(5))]
     call = spec("aten::_index_put_impl_", tensor([8, 8, 5]), ABSENT, tensor([8, 7, 5]), below=below)
