@@ -140,7 +140,7 @@ def rows(texts: Iterable[str], log: Log, label: str) -> Iterator[Row]:
     stream = _Pushed(iter(texts))
     for line in stream:
         found = _header(line, f"{label}: line {stream.number}")
-        inner = 0 if header is None else _inner(line, inner, header)
+        inner = 0 if header is None or found is not None else _inner(line, inner, header)
         if found is not None:
             header = found
         elif header is None or inner:
