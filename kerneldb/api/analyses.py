@@ -21,6 +21,8 @@ Pair = tuple[str, str]
 
 THRESHOLD: Final = 0.03
 """Changes of a kernel's mean up to this share count as none."""
+FUSED: Final = "_fused_"
+"""What the names of kernels hold that PyTorch's compiler fused."""
 
 
 class SteadyState(NamedTuple):
@@ -61,7 +63,7 @@ class Difference:
         """Whether kernels that a compiler fused are on one side only, and others on the other side only."""
         only: dict[str, set[bool]] = collections.defaultdict(set)
         for row in self.table.select(["matched_by", "kernel"]).to_pylist():
-            only[row["matched_by"]].add("_fused_" in (row["kernel"] or ""))
+            only[row["matched_by"]].add(FUSED in (row["kernel"] or ""))
         return True in only["only after"] and False in only["only before"]
 
     def grown(self) -> tuple[str, float]:

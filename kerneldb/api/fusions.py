@@ -14,7 +14,7 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kerneldb.api.analyses import traces_named
+from kerneldb.api.analyses import FUSED, traces_named
 from kerneldb.api.queries import rows, selecting
 from kerneldb.errors import UsageError
 
@@ -37,8 +37,6 @@ COPIES: Final = ("_to_copy", "clone", "copy", "_unsafe_view", "contiguous")
 """What a compiler calls a copy in its kernels' names."""
 MOST: Final = 25_000_000
 """Pairs of launches that are compared at most."""
-FUSED: Final = "_fused_"
-"""What the names of kernels hold that PyTorch's compiler fused."""
 GONE: Final = "(none: inside a neighbour, or left out)"
 NEW: Final = "(none: new)"
 

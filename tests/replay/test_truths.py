@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.replay import programs
+
 pytest.importorskip("transformers")
 from tests.replay import truths
 
@@ -32,3 +34,9 @@ def check(score: truths.Score) -> None:
 @pytest.mark.parametrize("name", FEW)
 def test_order_shared_memory_and_lifetimes_are_those_of_the_program(few: dict[str, truths.Score], name: str) -> None:
     check(few[name])
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", [one for one in programs.PROGRAMS if one not in FEW])
+def test_so_are_those_of_other_families(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    check(compared((name,), tmp_path_factory)[name])

@@ -109,12 +109,7 @@ def watching(truth: Truth) -> Any:
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    def tensors(value: Any) -> Iterator[Any]:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, list | tuple):
-            for one in value:
-                yield from tensors(one)
+    from kerneldb.replay.steps.outlines import tensors
 
     def listed(value: Any) -> list[tuple[int, Dims]]:
         return [(truth.number(one), tuple(one.shape)) for one in tensors(value)]
