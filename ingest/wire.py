@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Final
 
 Value = int | bytes
@@ -122,6 +122,10 @@ class Message:
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._found)
+
+    def beyond(self, known: Set[int]) -> Set[int]:
+        """The fields that are not among `known` ones."""
+        return self._found.keys() - known
 
     def values(self, field: int) -> list[Value]:
         """All values of a field."""

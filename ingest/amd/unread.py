@@ -10,6 +10,7 @@ from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.output import Report
 from kerneldb.ingest.sqlite import Database
 
+READ: Final = "read"
 CODE: Final = "places in the code of kernels (not supported)"
 ROCPD: Final = Ledger(
     "table",
@@ -37,6 +38,8 @@ RPD: Final = Ledger(
         "rocpd_stackframe|ext_callstack": "call stacks of the host (not supported)",
         "rocpd_counter|rocpd_monitorType": "counters over time (not supported)",
         "rocpd_copyop": "sizes of copies, which the calls say",
+        "rocpd_graphLaunchapi": "launches of whole graphs: their kernels are stored",
+        "rocpd_hsaApi": "calls of HSA (not supported); those of HIP are read",
         "rocpd_kernelcodeobject": "counts of registers without a kernel that has them",
         "rocpd_barrierop|rocpd_op_inputSignals": "signals between queues (not supported)",
         "ext_.*": "results of a tool that ran over the trace",
@@ -65,6 +68,27 @@ SECTIONS: Final = Ledger(
     },
 )
 """Of the JSON of rocprofv3; samples of the program counter are counted where records are read."""
+
+KEYS: Final = Ledger(
+    "key",
+    (),
+    {
+        r"\w+\.(start_timestamp|end_timestamp|thread_id|correlation_id|kind|operation)": READ,
+        r"kernel_dispatch\.(dispatch_info|stream_id)|counter_collection\.(dispatch_data|records)": READ,
+        r"kernel_dispatch\.dispatch_info\.((agent|queue|kernel|dispatch)_id|(workgroup|grid)_size)": READ,
+        r"kernel_dispatch\.dispatch_info\.(private|group)_segment_size": READ,
+        r"memory_copy\.((dst|src)_agent_id|bytes|stream_id)": READ,
+        r"(memory_allocation|scratch_memory)\.(agent_id|address|allocation_size)": READ,
+        r".*\.size": "of the record in the memory of the profiler",
+        r"memory_copy\.(dst|src)_address|scratch_memory\.(queue_id|flags|args_kind)": "no column has it yet",
+        r"memory_allocation\.stream_id|scratch_memory\.dispatch_id": "no column has it yet",
+        r"counter_collection\.(arch_vgpr_count|accum_vgpr_count|sgpr_count|lds_block_size_v)": "of the symbol",
+        r"\w+_api\.(args|retval)|(hip|hsa)_api\.\w*stream_id|hip_api\.process_id": "arguments of calls",
+        r"ompt\..*": "numbers of OpenMP's own",
+    },
+    outcome="unread",
+)
+"""Of the records in that JSON."""
 
 
 def account_tables(

@@ -82,9 +82,35 @@ PACKETS: Final = Ledger(
         "track_event_range_of_interest": "about the recording",
         "deobfuscation_mapping|module_symbols|initial_display_state|entity_state_residency": "not GPU work",
         "thread_descriptor": "not GPU work",
+        "packed packets in packed packets": "no tool writes them",
         "zstd_compressed_packets": "packed with zstd: record without compression",
     },
 )
+
+EVENT_FIELDS: Final = frozenset((3, 4, 9, 10, 11, 22, 23, 30, 36, 42, 44, 47, 48))
+"""Fields of TrackEvent that are read."""
+EVENT_NAMES: Final = {
+    **{1: "timestamp_delta_us", 16: "timestamp_absolute_us", 2: "thread_time_delta_us", 17: "thread_time_absolute_us"},
+    **{8: "thread_instruction_count_delta", 20: "thread_instruction_count_absolute", 12: "extra_counter_values"},
+    **{31: "extra_counter_track_uuids", 45: "extra_double_counter_track_uuids", 46: "extra_double_counter_values"},
+    **{5: "task_execution", 6: "legacy_event", 21: "log_message", 50: "screenshot"},
+    **dict.fromkeys((*range(24, 30), 32, 35, 38, 39, 40, 41, 43, 49), "chrome"),
+    **{33: "source_location", 34: "source_location_iid", 55: "callstack", 56: "callstack_iid"},
+    **dict.fromkeys((52, 53, 54), "correlation_id"),
+}
+FIELDS: Final = Ledger(
+    "field of events",
+    (),
+    {
+        "extra_.*|thread_.*": "values of counters at the begin of a slice; those of events of their own are read",
+        "callstack.*|source_location.*": "call stacks of the host (not supported)",
+        "timestamp_.*": "times of old versions; those of packets are read",
+        "task_execution|log_message|legacy_event|screenshot|chrome|correlation_id": "of programs that profile no GPU",
+    },
+    outcome="unread",
+)
+TRACK_NAMES: Final = (2, 10, 13)
+"""Fields of TrackDescriptor: name, static_name, atrace_name."""
 
 
 class Decoder:
@@ -96,7 +122,8 @@ class Decoder:
         self._open: dict[int, list[Slice]] = defaultdict(list)
         self._clocks: dict[int, Clock] = {}
         self._others: Counter[str] = Counter()
-        self._totals: Counter[int] = Counter()
+        self._totals: dict[int, float] = {}
+        self._fields: Counter[str] = Counter()
 
     def read(self, data: bytes) -> Trace:
         """Decode a whole file. A cut end is reported; a damaged packet is counted and left out."""
@@ -109,6 +136,7 @@ class Decoder:
             report.add("note", "slices that the recording cut", len(stack))
             self.trace.slices += stack
         PACKETS.account(self._others, report)
+        FIELDS.account(self._fields, report)
         return self.trace
 
     def _packets(self, data: bytes, depth: int) -> None:
@@ -133,6 +161,8 @@ class Decoder:
             self._packets(_inflated(part), depth + 1)
         for part in packet.parts(DESCRIPTOR):
             self._describe(Message(part))
+        if depth and COMPRESSED in packet:
+            self._others["packed packets in packed packets"] += len(packet.parts(COMPRESSED))
         own = next((field for field in (EVENT, STAGE, GPU_COUNTER) if field in packet), None)
         if own is None:
             return
@@ -187,7 +217,10 @@ class Decoder:
         process, thread, counter = track.message(3), track.message(4), track.message(8)
         pid = thread.signed(1) if thread is not None else process.signed(1) if process is not None else None
         tid = thread.signed(2) if thread is not None else None
-        named = (track.text(2), thread and thread.text(5), process and process.text(6), counter and counter.text(6))
+        named = (
+            *(track.text(field) for field in TRACK_NAMES),
+            *(thread and thread.text(5), process and process.text(6), counter and counter.text(6)),
+        )
         self.trace.tracks[number] = Track(
             next((name for name in named if name), None),
             track.number(5),
@@ -199,6 +232,7 @@ class Decoder:
         )
 
     def _event(self, event: Message, sequence: Sequence, at: int | None) -> None:
+        self._fields.update(EVENT_NAMES.get(field, str(field)) for field in event.beyond(EVENT_FIELDS))
         kind = event.number(9) or 0
         track = event.number(11)
         place = track if track is not None else sequence.track or 0
@@ -242,8 +276,8 @@ class Decoder:
         if value is None:
             return
         if known is not None and known.incremental:
-            self._totals[track] += int(value)
-            value = self._totals[track]
+            value += self._totals.get(track, 0)
+            self._totals[track] = value
         name = known.name if known is not None else None
         factor = known.factor if known is not None else 1
         self.trace.readings.append(Reading(name or f"track {track}", track, None, at, float(value) * factor))

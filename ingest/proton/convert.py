@@ -40,6 +40,14 @@ OWN: Final = (TIME, COUNT, "device_id", "device_type")
 KEYS: Final = Ledger(
     "key of events", ("name", "cat", "ph", "ts", "dur", "tid", "args"), {"pid": "a number of Proton's own"}
 )
+ARGUMENTS: Final = Ledger(
+    "argument of kernels",
+    ("call_stack", "metrics", "device_id", "stream_id"),
+    {"display_stream_id": "the lane, which the event has"},
+    "unread",
+)
+ENTRIES: Final = Ledger("entry", ("traceEvents", "displayTimeUnit"), {})
+NODES: Final = Ledger("key of frames", ("children", "frame", "metrics"), {}, "unread")
 MARKS: Final = ("<captured_at>", "<capture", "ROOT")
 PYTHON: Final = re.compile(r".+:\d+@\S+")
 STREAM: Final = re.compile(r"GPU .*?Stream (\d+)")
@@ -51,7 +59,7 @@ MEGAHERTZ_KHZ: Final = 1000
 UNLIKE: Final = 'Profile work on a GPU, without `mode` and `backend="instrumentation"`.'
 RECORD: Final = "Profile again: `triton.profiler.start(NAME)`, the program, `triton.profiler.finalize()`."
 SUMS: Final = schema("kind name device n timed total_ns phase path")
-LAUNCHES: Final = schema("kind name stream start_ns duration_ns phase range_path") | {"python_line": pl.String}
+LAUNCHES: Final = schema("kind name device stream start_ns duration_ns phase range_path") | {"python_line": pl.String}
 VALUES: Final = schema("launch_index metric value")
 RANGES: Final = schema("range_id kind name parent_id depth path start_ns duration_ns")
 Node = dict[str, Any]
@@ -121,8 +129,9 @@ def _tree(text: bytes, label: str, output: Output, signer: Signer) -> int:
     parts = _decoded(text, label)
     roots = [part for part in parts if isinstance(part, dict) and "frame" in part]
     described = [part for part in parts if isinstance(part, dict) and "frame" not in part]
-    rows, values, ranges, unnamed, odd = [], [], [], 0, 0
+    rows, values, ranges, unnamed, odd, keys = [], [], [], 0, 0, Counter[str]()
     for frame in _frames(roots):
+        keys.update(frame.node.keys())
         metrics = {OLD.get(key, key): value for key, value in _object(frame.node, "metrics").items()}
         listed = [(key, _number(value)) for key, value in metrics.items() if key not in OWN]
         odd += sum(value is None for _, value in listed)
@@ -142,6 +151,7 @@ def _tree(text: bytes, label: str, output: Output, signer: Signer) -> int:
     _write_sums(rows, values, output, signer)
     output.report.add("skipped", "frame without a name", unnamed)
     output.report.add("unread", "values of frames that are no numbers: lists and texts", odd)
+    NODES.account(keys, output.report)
     return len(rows) + len(ranges) + unnamed
 
 
@@ -220,17 +230,23 @@ def _kind(name: str) -> str:
 def _sum(node: Node, metrics: Node, above: tuple[str, ...]) -> dict[str, Any]:
     name, count, total = _name(node), _whole(metrics.get(COUNT)), _whole(metrics.get(TIME))
     scope = _scope(above)
-    device = str(metrics.get("device_id", ""))
     return {
         "kind": _kind(name),
         "name": name or "unknown_kernel",
-        "device": int(device) if device.isdecimal() and len(device) < len(str(2**31)) else None,
+        "device": _below(metrics.get("device_id"), 31),
         "n": count,
         "timed": count if total is not None else 0,
         "total_ns": total,
         "phase": scope.phase,
         "path": scope.path,
     }
+
+
+def _below(value: object, bits: int) -> int | None:
+    """The number that a text or number is, None where it is negative or has more bits."""
+    text = str(value)
+    number = int(text) if text.isdecimal() and len(text) <= len(str(1 << bits)) else None
+    return number if number is not None and number < 1 << bits else None
 
 
 def _whole(value: object) -> int | None:
@@ -295,19 +311,24 @@ def _timeline(text: bytes, label: str, output: Output, signer: Signer) -> int:
     """Write the launches of a timeline; returns the number of its events."""
     rows: list[dict[str, Any]] = []
     values: list[tuple[int, str, float]] = []
-    others, keys = Counter[str](), Counter[str]()
-    events = [event if isinstance(event, dict) else {} for event in _events(text, label)]
+    others, keys, arguments, entries, odd = Counter[str](), Counter[str](), Counter[str](), Counter[str](), 0
+    events = [event if isinstance(event, dict) else {} for event in _events(text, label, entries)]
     streams = dict(found for event in events if (found := _stream(event)) is not None)
     for event in events:
         if event.get("ph") != "X" or event.get("cat") != "kernel":
             others[str(event.get("cat", ""))] += 1
             continue
         keys.update(event.keys())
-        values.extend((len(rows), *one) for one in _values(event))
+        arguments.update(_object(event, "args").keys())
+        given = list(_values(event))
+        odd += len(_object(_object(event, "args"), "metrics")) - len(given)
+        values.extend((len(rows), *one) for one in given)
         rows.append(_launch(event, streams))
     for category, n in others.items():
         output.report.add("skipped", f"events of category {category or 'none'}: not of whole kernels", n)
-    KEYS.account(keys, output.report)
+    for ledger, counted in ((KEYS, keys), (ARGUMENTS, arguments), (ENTRIES, entries)):
+        ledger.account(counted, output.report)
+    output.report.add("unread", "values of kernels that are no numbers", odd)
     if not rows:
         held = ", ".join(name or "no category" for name in others) or "nothing"
         message = f"{label}: a timeline of Proton without kernels (events: {held}). {UNLIKE} {RECORD}"
@@ -319,11 +340,15 @@ def _timeline(text: bytes, label: str, output: Output, signer: Signer) -> int:
     return len(events)
 
 
-def _events(text: bytes, label: str) -> Iterator[Any]:
-    """The events of all objects: one on each line, or a single one that another program laid out over lines."""
+def _events(text: bytes, label: str, entries: Counter[str]) -> Iterator[Any]:
+    """The events of all objects: one on each line, or a single one that another program laid out over lines.
+
+    What else stands in the objects is counted in `entries`.
+    """
     lines = [line for line in text.split(b"\n") if line.strip()]
     for part in [text] if lines and lines[0].strip() == b"{" else lines:
         listed = _decoded(part, label)
+        entries.update(listed.keys() if isinstance(listed, dict) else ())
         events = listed.get("traceEvents") if isinstance(listed, dict) else None
         yield from events if isinstance(events, list) else ()
 
@@ -345,16 +370,18 @@ def _stream(event: Node) -> tuple[str, str] | None:
 
 
 def _launch(event: Node, streams: Mapping[str, str]) -> dict[str, Any]:
-    stack = _object(event, "args").get("call_stack")
+    given = _object(event, "args")
+    stack = given.get("call_stack")
     names = [str(name) for name in stack] if isinstance(stack, list) else []
     scope = _scope(tuple(name for name in names[:-1] if name not in MARKS))
     name, lane = str(event.get("name") or "unknown_kernel"), str(event.get("tid", ""))
-    stream = streams.get(lane, lane)
+    stream = given.get("stream_id", streams.get(lane, lane))
     start, duration = (_number(event.get(key)) for key in ("ts", "dur"))
     return {
         "kind": _kind(name),
         "name": name,
-        "stream": int(stream) if stream.isdecimal() and len(stream) < len(str(2**63)) else None,
+        "device": _below(given.get("device_id"), 31),
+        "stream": _below(stream, 63),
         "start_ns": None if start is None else times.whole_ns(start * MICROSECOND_NS),
         "duration_ns": None if duration is None else times.whole_ns(duration * MICROSECOND_NS),
         "phase": scope.phase,

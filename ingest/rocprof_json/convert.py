@@ -46,6 +46,7 @@ NO_NUMBER: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|-?\b(?:nan|inf(?:inity)?)\b'
 `kWriteNanAndInfFlag`). Source: USCiLab/cereal, include/cereal/external/rapidjson/writer.h."""
 CALL_BUFFERS: Final = ("hip_api", "hsa_api", "rccl_api", "rocdecode_api", "rocjpeg_api", "ompt")
 PROCESS_RANGE: Final = ("roctxProcessRange", "roctxRangeStart")
+NOTHING: Final = msgspec.Raw(b"null")
 PC_SAMPLES: Final = "samples of the program counter (not supported)"
 IDS: Final = ("correlation_id", "external_id", "queue", "stream")
 Record = TypeVar("Record")
@@ -296,9 +297,10 @@ def _quality(dispatch: int | None, known: bool, counted: frozenset[int]) -> str 
 def convert(unit: Unit, folder: Path, options: Options, progress: Progress | None = None) -> Manifest:
     """Convert the file of `unit` into the spool `folder`. Raises UnreadableTraceError for cut or foreign JSON."""
     one = Source(unit.files[0])
-    document, sections = _decoded(one, progress)
+    document, sections, keys = _decoded(one, progress)
     output = Output(folder, [one])
     unread.SECTIONS.account(sections, output.report)
+    unread.KEYS.account({key: n for key, n in keys.items() if unread.KEYS.reason(key) != unread.READ}, output.report)
     processes = [Activities(process, output.report) for process in document.tool]
     for it, first in zip(
         processes, first_numbers((one.machine, one.agents.values()) for one in processes), strict=True
@@ -345,6 +347,25 @@ def _sections(document: Sections) -> Counter[str]:
     return found
 
 
+def _keys(document: Sections) -> Counter[str]:
+    """How many records of activities, calls and counters have each key, those of what was launched where with them."""
+    found: Counter[str] = Counter()
+    for process in document.tool:
+        for name in ("buffer_records", "callback_records"):
+            parts = msgspec.json.decode(process.get(name, NOTHING), type=dict[str, msgspec.Raw] | None) or {}
+            for part, raw in parts.items():
+                if unread.SECTIONS.reason(f"{name}.{part}") is None and bytes(raw)[:1] == b"[":
+                    _add_keys(part, msgspec.json.decode(raw, type=list[dict[str, msgspec.Raw]]), found)
+    return found
+
+
+def _add_keys(part: str, records: Sequence[Mapping[str, msgspec.Raw]], found: Counter[str]) -> None:
+    found.update(f"{part}.{key}" for record in records for key in record)
+    inside = [record["dispatch_info"] for record in records if "dispatch_info" in record]
+    keys = (msgspec.json.decode(raw, type=dict[str, msgspec.Raw]) for raw in inside)
+    found.update(f"{part}.dispatch_info.{key}" for given in keys for key in given)
+
+
 def _records(raw: msgspec.Raw) -> int:
     text = bytes(raw).lstrip()
     if text.startswith((b"[", b"{")):
@@ -359,8 +380,8 @@ def _present(value: Any) -> Any:
     return [_present(inner) for inner in value if inner is not None] if isinstance(value, list) else value
 
 
-def _decoded(one: Source, progress: Progress | None) -> tuple[Document, Counter[str]]:
-    """The file, and the number of records of each of its parts."""
+def _decoded(one: Source, progress: Progress | None) -> tuple[Document, Counter[str], Counter[str]]:
+    """The file, the number of records of each of its parts, and of each of their keys."""
     parts = []
     with contextlib.closing(one.blocks()) as blocks:
         for block in blocks:
@@ -375,7 +396,8 @@ def _decoded(one: Source, progress: Progress | None) -> tuple[Document, Counter[
             numbers = NO_NUMBER.sub(lambda match: match[0] if match[0].startswith(b'"') else b"null", text)
             text = msgspec.json.encode(_present(msgspec.json.decode(numbers)))
             document = msgspec.json.decode(text, type=Document)
-        return document, _sections(msgspec.json.decode(text, type=Sections))
+        sections = msgspec.json.decode(text, type=Sections)
+        return document, _sections(sections), _keys(sections)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         why = one.damage or error
         message = f"{one.label}: the JSON of rocprofv3 is cut or damaged ({why}). Record again, best as rocpd."

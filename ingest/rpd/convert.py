@@ -96,6 +96,7 @@ OPTIONAL: Final[dict[str, tuple[str, ...]]] = {
 }
 """Tables that a tracer leaves out where it recorded none of that, and the columns that are read."""
 MONITOR: Final = "SELECT deviceId, monitorType, start, value FROM rocpd_monitor WHERE deviceType = 'gpu' ORDER BY start"
+OTHER_READINGS: Final = "SELECT count(*) FROM rocpd_monitor WHERE deviceType IS NOT 'gpu'"
 MONITORED: Final = {"device": pl.Int32, "counter": pl.String, "ts_ns": pl.Int64, "text": pl.String}
 
 
@@ -252,4 +253,6 @@ def _monitor(database: sqlite.Database, output: Output) -> int:
         read += frame.height
         stored += named.height
     output.report.add("stored", "samples over time", stored)
-    return read
+    ((others,),) = database.rows(OTHER_READINGS)
+    output.report.add("skipped", "reading of something that is no GPU", others)
+    return read + int(others)

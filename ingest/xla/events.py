@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +23,7 @@ MOST_EVENTS: Final = 1_000_000
 MICROSECOND_NS: Final = 1000
 TOP: Final = Ledger("entry", ("traceEvents", "displayTimeUnit", "metadata"), {})
 NAMES: Final = ("process_name", "thread_name")
+KEYS: Final = Ledger("key of events", ("ph", "pid", "tid", "ts", "dur", "name", "args"), {}, "unread")
 PHASES: Final = Ledger("events of phase", ("X", "M"), {"": "without content"})
 CUT: Final = "1,000,000 events: the profiler writes no more into JSON; give the xplane.pb of the session"
 
@@ -39,10 +40,20 @@ class Row(msgspec.Struct):
     args: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class Whole(Row, forbid_unknown_fields=True):
+    """An event of which everything is known."""
+
+
+class WholeDocument(msgspec.Struct):
+    """The file, where everything of its events is known."""
+
+    traceEvents: list[Whole]  # noqa: N815 (as the format spells it)
+
+
 class Document(msgspec.Struct):
     """The file."""
 
-    traceEvents: list[Row]  # noqa: N815 (as the format spells it)
+    traceEvents: list[Row]  # noqa: N815
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,8 +75,8 @@ class Rows:
 def read(text: bytes, label: str) -> Recording:
     """Decode a whole file. Raises UnreadableTraceError for cut or damaged JSON."""
     try:
-        rows = msgspec.json.decode(text, type=Document).traceEvents
         top = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        rows, keys = _rows(text, top)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         message = (
             f"{label}: the JSON of jax.profiler is cut or damaged ({error}). Record again, or give the xplane.pb "
@@ -77,10 +88,21 @@ def read(text: bytes, label: str) -> Recording:
     if hosts:
         recording.facts["hostnames"] = list(hosts)
     TOP.account(dict.fromkeys(top, 1), recording.report)
+    KEYS.account(keys, recording.report)
     PHASES.account(Counter(str(row.ph) for row in rows), recording.report)
     if len(rows) >= MOST_EVENTS:
         recording.report.add("truncated", CUT, 1)
     return recording
+
+
+def _rows(text: bytes, top: Mapping[str, msgspec.Raw]) -> tuple[Sequence[Row], Counter[str]]:
+    """The events, and how many have each key where some have others than those that are known."""
+    try:
+        return msgspec.json.decode(text, type=WholeDocument).traceEvents, Counter()
+    except msgspec.ValidationError:
+        rows = msgspec.json.decode(text, type=Document).traceEvents
+        listed = msgspec.json.decode(top["traceEvents"], type=list[dict[str, msgspec.Raw]])
+        return rows, Counter(key for event in listed for key in event)
 
 
 def _planes(rows: Iterable[Row]) -> Iterator[Plane]:

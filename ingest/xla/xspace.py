@@ -3,14 +3,16 @@
 XSpace: planes 1, errors 2, warnings 3, hostnames 4. XPlane: name 2, lines 3, event_metadata 4 and stat_metadata 5 (maps
 of key 1, value 2), stats 6. XLine: name 2, timestamp_ns 3, events 4, display_name 11. XEvent: metadata_id 1,
 offset_ps 2, duration_ps 3, stats 4, num_occurrences 5. XStat: metadata_id 1, double 2, uint64 3, int64 4, str 5,
-bytes 6, ref 7 (to the name of a stat_metadata). XEventMetadata: name 2, stats 5. XStatMetadata: name 2.
+bytes 6, ref 7 (to the name of a stat_metadata), a text packed with gzip 8. XEventMetadata: name 2, stats 5.
+XStatMetadata: name 2.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from kerneldb.ingest.ledger import UNKNOWN as UNKNOWN_PART
@@ -32,6 +34,14 @@ NO_NAME: Final = "event that names nothing: its metadata is not in the file"
 BAD_STAT: Final = "value of an event that names nothing, or a text that is not in the file"
 AGGREGATED: Final = "event without a time of its own (an aggregate)"
 MOST_KNOWN: Final = 1 << 16
+KNOWN: Final = {
+    "plane": frozenset(range(1, 7)),
+    "line": frozenset((1, 2, 3, 4, 9, 10, 11)),
+    "event": frozenset(range(1, 6)),
+}
+"""Fields of each message that are known."""
+LONGEST_TEXT: Final = 1 << 20
+GZIP: Final = 16 + zlib.MAX_WBITS
 Names = dict[int, str]
 
 
@@ -64,7 +74,7 @@ def read(data: bytes) -> Recording:
     with _Counted(recording.report, "end of the file"):
         for number, value in fields(data):
             if number not in kept:
-                recording.report.add("skipped", f"field {number} of a profile: {UNKNOWN_PART}", 1)
+                _add_new("profile", {number}, recording.report)
             kept.get(number, []).append(value)
     found = [_plane(value, recording.report) for value in kept[PLANES] if isinstance(value, bytes)]
     planes = [one for one in found if one is not None]
@@ -72,6 +82,11 @@ def read(data: bytes) -> Recording:
     _add_facts(recording, kept)
     _add_modules(recording, planes)
     return recording
+
+
+def _add_new(what: str, numbers: Iterable[int], report: Report) -> None:
+    for number in numbers:
+        report.add("skipped", f"field {number} of a {what}: {UNKNOWN_PART}", 1)
 
 
 class _Counted:
@@ -93,6 +108,7 @@ def _plane(data: bytes, report: Report) -> tuple[Plane, Message] | None:
     name = "a plane"
     try:
         message = Message(data)
+        _add_new("plane", message.beyond(KNOWN["plane"]), report)
         name = message.text(2) or ""
         metadata = _metadata(message, report)
         own = Report() if name.startswith(INTERNAL) else report
@@ -130,6 +146,8 @@ def _line(data: bytes, metadata: Metadata, report: Report) -> Line | None:
                 name = text_of(value)
             elif number == 3 and isinstance(value, int):  # noqa: PLR2004
                 begin = signed(value)
+            elif number not in KNOWN["line"]:
+                _add_new("line", {number}, report)
     except WireError as error:
         report.add("lost", "line of a plane: damaged", 1, f"{name}: {error}")
         return None
@@ -163,6 +181,7 @@ class _Events:
         if 5 in message and 2 not in message:  # noqa: PLR2004
             report.add("skipped", AGGREGATED, 1)
             return None
+        _add_new("event", message.beyond(KNOWN["event"]), report)
         named = self._metadata.events.get(message.number(1) or 0)
         if named is None:
             report.add("lost", NO_NAME, 1)
@@ -212,7 +231,16 @@ DECODED: Final[dict[int, Callable[[Value], Any]]] = {
     4: lambda raw: signed(raw) if isinstance(raw, int) else None,
     5: text_of,
     6: lambda raw: raw if isinstance(raw, bytes) else None,
+    8: lambda raw: _unpacked(raw) if isinstance(raw, bytes) else None,
 }
+
+
+def _unpacked(data: bytes) -> str | None:
+    """A text that was packed with gzip, cut where it is longer than any; None where it is damaged."""
+    try:
+        return text_of(zlib.decompressobj(GZIP).decompress(data, LONGEST_TEXT))
+    except zlib.error:
+        return None
 
 
 def _add_facts(recording: Recording, kept: dict[int, list[Value]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from kerneldb.errors import NotATraceError
 from kerneldb.ingest.ledger import UNKNOWN
 from tests.ingest.conversion import Converted
-from tests.perfetto.traces import annotation, begin, call, dispatch, end, packet, rocprofv3, track
+from tests.perfetto.traces import BEGIN, COUNTER, annotation, begin, call, dispatch, end, packet, rocprofv3, track
 from tests.protobuf import message
 from tests.rocprof.conversion import converted, launch_rows
 
@@ -124,3 +125,37 @@ def test_rocprof_sys(tmp_path: Path) -> None:
     first, second = rows(trace_of(tmp_path, data), "kind", "grid_x", "grid_y", "block_x", "copy_kind")
     assert first == {"kind": "kernel", "grid_x": 16, "grid_y": 2, "block_x": 64, "copy_kind": None}
     assert (second["kind"], second["copy_kind"]) == ("memcpy", "HtoD")
+
+
+@pytest.mark.parametrize("field", [2, 10, 13])
+def test_a_counter_has_the_name_of_its_track(tmp_path: Path, field: int) -> None:
+    """The SDK writes names that are constants as `static_name`."""
+    known = packet((60, message((1, 500), (field, "Power"), (8, message((4, 1000))))))
+    data = rocprofv3() + known + packet((8, 10), (11, message((9, COUNTER), (11, 500), (30, 7))))
+    assert trace_of(tmp_path, data).rows("samples", "counter", "value") == [("Power", 7_000.0)]
+
+
+def test_counters_that_count_on(tmp_path: Path) -> None:
+    known = packet((60, message((1, 500), (2, "Energy"), (8, message((5, 1))))))
+    steps = [
+        packet((8, at), (11, message((9, COUNTER), (11, 500), (44, step))))
+        for at, step in ((10, 0.5), (11, 0.75), (12, math.nan))
+    ]
+    values = [value for (value,) in trace_of(tmp_path, rocprofv3() + known + b"".join(steps)).rows("samples", "value")]
+    assert values[:2] == [0.5, 1.25]
+    assert math.isnan(values[2])
+
+
+def test_what_is_new_in_an_event_is_named(tmp_path: Path) -> None:
+    event = message((9, BEGIN), (11, 5), (22, "kernel"), (23, "k"), (31, 500), (12, 88), (99, b"x"))
+    unread = trace_of(tmp_path, packet((8, 5), (11, event)) + end(9, 5)).report("unread")
+    wanted = ("99", "extra_counter_track_uuids", "extra_counter_values")
+    assert sorted(reason.partition(":")[0] for reason in unread) == [f"field of events {name}" for name in wanted]
+
+
+def test_packets_packed_twice_are_counted(tmp_path: Path) -> None:
+    once = message((1, message((50, zlib.compress(begin(1, "k", "kernel", 5) + end(2, 5))))))
+    data = rocprofv3() + message((1, message((50, zlib.compress(once)))))
+    assert (
+        trace_of(tmp_path, data).report("skipped")["packets packed packets in packed packets: no tool writes them"] == 1
+    )

@@ -239,3 +239,24 @@ def test_a_tree_of_cycles_inside_kernels_says_so(tmp_path: Path) -> None:
 def test_a_tree_without_kernels_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotATraceError, match="without kernels"):
         read(tmp_path, json.dumps([node("ROOT", node("step"))]))
+
+
+def test_what_is_new_is_named(tmp_path: Path) -> None:
+    given = event("k", 1, 2, 7)
+    given["args"] |= {"grid": [1, 2, 3], "metrics": {"flops": "many", "bytes": "4"}}
+    text = json.dumps({"displayTimeUnit": "us", "traceEvents": [given | {"id": 4}], "clock": 1})
+    trace = read(tmp_path, text, "run.chrome_trace")
+    named = {*trace.report("skipped"), *trace.report("unread")}
+    new = [f"{part}: {UNKNOWN}" for part in ("argument of kernels grid", "entry clock", "key of events id")]
+    assert named == {*new, "values of kernels that are no numbers"}
+    root = {**tree()[0], "colour": "red"}
+    assert read(tmp_path, json.dumps([root])).report("unread") == {f"key of frames colour: {UNKNOWN}": 1}
+
+
+def test_newer_events_say_gpu_and_stream(tmp_path: Path) -> None:
+    """Their lane is the place of the stream in a viewer."""
+    given = event("k", 1, 2, 0)
+    given["args"] |= {"device_id": 3, "stream_id": 77, "display_stream_id": 0}
+    trace = read(tmp_path, timeline(given), "run.chrome_trace")
+    assert trace.rows("launches", "device", "stream") == [(3, 77)]
+    assert not [reason for reason in trace.report("unread") if UNKNOWN in reason]

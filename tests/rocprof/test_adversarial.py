@@ -11,6 +11,7 @@ import pytest
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest.amd.host import UNTIMED_RANGE
 from kerneldb.ingest.amd.launches import UNKNOWN_KERNEL
+from kerneldb.ingest.ledger import UNKNOWN
 from tests.rocprof.conversion import converted, launch_rows
 from tests.rocprof.databases import GUID, Kernel, write_rocpd
 from tests.rocprof.formats import write_json
@@ -194,6 +195,18 @@ def test_json_with_counters_of_another_dispatch(tmp_path: Path) -> None:
 def test_json_with_a_section_of_the_future(tmp_path: Path) -> None:
     found = converted(of_json(tmp_path, buffer_records={"thread_trace": [{}, {}]}))
     assert found.report("skipped")["section buffer_records.thread_trace: new to this version of kerneldb"] == 2
+
+
+def test_json_with_keys_of_the_future(tmp_path: Path) -> None:
+    path = of_json(tmp_path)
+    document = json.loads(path.read_text())
+    dispatches = document["rocprofiler-sdk-tool"][0]["buffer_records"]["kernel_dispatch"]
+    dispatches[0]["dispatch_info"]["cluster_size"] = 2
+    dispatches[1]["priority"] = 1
+    path.write_text(json.dumps(document))
+    new = [reason for reason in converted(path).report("unread") if UNKNOWN in reason]
+    parts = ("kernel_dispatch.dispatch_info.cluster_size", "kernel_dispatch.priority")
+    assert sorted(new) == [f"key {part}: {UNKNOWN}" for part in parts]
 
 
 def test_json_with_a_size_beyond_64_bits(tmp_path: Path) -> None:

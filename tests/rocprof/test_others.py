@@ -74,6 +74,22 @@ def test_rpd_over_rocprofiler_sdk_has_grids_and_lds_of_the_dispatch(rpd: Path) -
     assert (plain["grid_x"], plain["reported_grid_unit"]) == (1, "work-items")
 
 
+def test_rpd_counts_what_it_leaves_out(rpd: Path) -> None:
+    connection = sqlite3.connect(rpd)
+    with connection:
+        connection.execute("CREATE TABLE rocpd_monitor (deviceType, deviceId, monitorType, start, end, value)")
+        connection.execute(
+            "INSERT INTO rocpd_monitor VALUES ('gpu', 1, 'power', 5, 9, '99.5'), ('cpu', 0, 'load', 5, 9, 1)"
+        )
+        connection.execute("CREATE TABLE rocpd_graphLaunchapi (api_ptr_id, graphExec)")
+        connection.execute("INSERT INTO rocpd_graphLaunchapi VALUES (3, '0x1')")
+    connection.close()
+    trace = converted(rpd)
+    assert trace.rows("samples", "counter", "device", "value") == [("power", 1, 99.5)]
+    graphs = "table rocpd_graphLaunchapi: launches of whole graphs: their kernels are stored"
+    assert trace.report("skipped") == {graphs: 1, "reading of something that is no GPU": 1}
+
+
 def test_rpd_keeps_copies_and_fills_once(rpd: Path) -> None:
     rows = launch_rows(converted(rpd), "name", "kind", "copy_kind", "bytes", "api_call")
     copy, fill = rows[3:]

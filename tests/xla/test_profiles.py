@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import json
 import re
 from collections import Counter
@@ -16,8 +17,9 @@ from kerneldb.api.planning import Request, feasibility
 from kerneldb.ingest.ledger import UNKNOWN
 from kerneldb.ingest.xla.diagnostics import diagnostics
 from tests.ingest.conversion import Converted
+from tests.protobuf import message
 from tests.rocprof.conversion import converted, launch_rows
-from tests.xla.profiles import Event, Plane, as_json, buffered, direct, kernel, module, space
+from tests.xla.profiles import KERNEL, Event, Plane, as_json, buffered, direct, kernel, module, space
 
 
 def read(tmp_path: Path, data: bytes, name: str = "host.xplane.pb") -> Converted:
@@ -272,3 +274,30 @@ def test_a_command_buffer_as_a_whole_is_said(tmp_path: Path) -> None:
     said = {one.topic: (one.level, one.message) for one in diagnostics(trace.manifest)}
     assert said["command buffers"][0] == "warning"
     assert "HLO" not in said  # nothing can be said of kernels that are not there
+
+
+def test_new_fields_are_named(tmp_path: Path) -> None:
+    event = message((1, 1), (2, 0), (3, 7_000), (77, 1))
+    line = message((2, "Stream #9(Compute)"), (4, event), (78, 1))
+    trace = read(tmp_path, space(direct(), message((1, message((2, "/device:GPU:1"), (3, line), (79, 1))))))
+    new = [reason for reason in trace.report("skipped") if reason.endswith(UNKNOWN)]
+    assert sorted(new) == [
+        f"field {number} of a {what}: {UNKNOWN}" for number, what in ((77, "event"), (78, "line"), (79, "plane"))
+    ]
+
+
+def test_new_keys_of_json_are_named(tmp_path: Path) -> None:
+    document = json.loads(as_json(direct()))
+    document["traceEvents"][5]["tts"] = 5
+    trace = read(tmp_path, json.dumps(document).encode(), "host.trace.json")
+    assert trace.report("unread")[f"key of events tts: {UNKNOWN}"] == 1
+    assert len(launch_rows(trace, "duration_ns")) == 4
+
+
+def test_texts_that_are_packed(tmp_path: Path) -> None:
+    packed = gzip.compress(KERNEL.encode())
+    event = message((1, 1), (2, 0), (3, 7_000), (4, message((1, 1), (8, packed))))
+    names = [(4, message((1, 1), (2, message((2, "k"))))), (5, message((1, 1), (2, message((2, "kernel_details")))))]
+    plane = message((2, "/device:GPU:1"), (3, message((2, "Stream #9(Compute)"), (4, event))), *names)
+    found = launch_rows(read(tmp_path, space(direct(), message((1, plane)))), "device", "registers")
+    assert [row["registers"] for row in found if row["device"] == 1] == [32]
