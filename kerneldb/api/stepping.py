@@ -7,8 +7,10 @@ import difflib
 import itertools
 import json
 from collections import Counter, defaultdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from kerneldb.api import step_jobs
 from kerneldb.api.frames import frames_key, frames_of
 from kerneldb.api.queries import rows, selecting, statement
 from kerneldb.api.recorded import Recorded, filled, planned_kernel
@@ -22,7 +24,7 @@ from kerneldb.replay.steps.addresses import Moment
 from kerneldb.replay.steps.plan import Builder, Unit, owners
 from kerneldb.replay.wire.plan import OpCall, Plan, PlannedKernel
 from kerneldb.replay.wire.results import Grade
-from kerneldb.replay.wire.steps import Step
+from kerneldb.replay.wire.steps import Exchange, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -82,7 +84,7 @@ def plan_steps(warehouse: Warehouse, request: Request) -> Planned:
         recorded = Recorded(con)
         marked = rows(con, "step_ranges", {"label": request.iteration}) if request.iteration else []
         found = marked or rows(con, "step_iterations")
-        chosen = list(_chosen(found, request.iteration))
+        chosen = list(_chosen(found, request.iteration, _jobs(con, found)))
         if not chosen:
             raise UsageError(NO_STEPS)
         read = [_Reader(con, recorded, one, other, request.phase) for one, other in chosen]
@@ -90,7 +92,7 @@ def plan_steps(warehouse: Warehouse, request: Request) -> Planned:
         decisions = routes.decide(works.values(), recorded)
         items = [one.item for one in decisions if one.item is not None]
         known = {item.id for item in items}
-        steps = tuple(one.step(known) for one in read)
+        steps = tuple(step_jobs.together(con, [one.step(known) for one in read]))
         sources = {**routes.gather(items, recorded), **{k: v for one in read for k, v in one.frames().items()}}
         vendors = [row["vendor"] for row in rows(con, "replay_vendors")]
     if request.among is not None:
@@ -104,14 +106,28 @@ def plan_steps(warehouse: Warehouse, request: Request) -> Planned:
     return Planned(Plan(tuple(items), notes, sources, steps), empty)
 
 
-def _chosen(found: Sequence[Row], wanted: str | None) -> Iterator[tuple[Row, Row | None]]:
-    """For each trace and device the iteration to replay, and another one to compare the recording with."""
+def _jobs(con: Connection, found: Sequence[Row]) -> dict[str, str]:
+    """The job of each trace that belongs to one."""
+    asked = {"trace_ids": sorted({row["trace_id"] for row in found})}
+    return {row["trace_id"]: row["job"] for row in rows(con, "step_ranks", asked) if row["job"] is not None}
+
+
+def _chosen(
+    found: Sequence[Row], wanted: str | None, jobs: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[tuple[Row, Row | None]]:
+    """For each trace and device the iteration to replay, and another one to compare the recording with.
+
+    Of the ranks of a job it is the same iteration.
+    """
+    of_job = dict[str | None, Any]()
     for _, group in itertools.groupby(found, key=lambda row: (row["trace_id"], row["device"])):
         listed = list(group)
         steady = [row for row in listed if row["steady_state"] is not False] or listed
         if wanted is None:
-            place = min(1, len(steady) - 1)
-            one = steady[place]
+            job = jobs.get(listed[0]["trace_id"])
+            usual = steady[min(1, len(steady) - 1)]
+            number = usual["iteration"] if job is None else of_job.setdefault(job, usual["iteration"])
+            one = next((row for row in listed if row["iteration"] == number), usual)
         else:
             named = [row for row in listed if wanted in (row["label"], str(row["iteration"]))]
             if not named:
@@ -141,6 +157,7 @@ class _Reader:
         self._asked = {"phase": phase, "whole": whole}
         self._launches = self._listed(row)
         self._again = [] if other is None else self._listed(other)
+        self._waits = self._waited(row, other)
         if not self._launches:
             raise UsageError(f"no launch of iteration {row['label']} of {row['trace']} is selected")
         window = rows(con, "step_window", {**self._range(row), "label": row["label"]})[0]
@@ -150,6 +167,7 @@ class _Reader:
         self._forward = {one["op_id"]: one["forward_op_id"] for one in read}
         self._parents = {op.op_id: op.parent for op in self._ops}
         self._names = {op.op_id: op.name for op in self._ops}
+        self.exchanges = step_jobs.exchanges(con, row["trace_id"], self._window)
         self._source, self.calls = self, self._grouped()
         if not whole and all(one["launch_status"] == "graph" for one in self._launches):
             self._borrow()
@@ -157,6 +175,15 @@ class _Reader:
     def _range(self, row: Row) -> dict[str, Any]:
         where = {name: row[name] for name in ("trace_id", "device")}
         return {**where, "first": row["first_launch_index"], "last": row["last_launch_index"]}
+
+    def _waited(self, *iterations: Row | None) -> dict[int, int]:
+        """How long launches waited for other ranks, by launch_index."""
+        return {
+            launch: wait
+            for row in iterations
+            if row is not None
+            for launch, wait in step_jobs.waits(self._con, self._range(row)).items()
+        }
 
     def _listed(self, row: Row) -> list[Row]:
         return rows(self._con, "step_launches", {**self._range(row), **self._asked})
@@ -195,7 +222,7 @@ class _Reader:
         for call in self.calls:
             groups[call.key].append(call)
         for key, calls in groups.items():
-            first, kernels = calls[0], tuple(_kernels(calls))
+            first, kernels = calls[0], tuple(_kernels(calls, self._waits))
             spec = None if first.op_id is None else self._source.spec(first.op_id)
             category = next((one["category"] for one in first.launches if one["kind"] == "kernel"), "MEMCPY")
             yield Work(content_id("p1", key), kernels, category, spec)
@@ -209,13 +236,13 @@ class _Reader:
     def step(self, known: set[str]) -> Step:
         """The step, of calls that some route replays."""
         memory, method = self._source._memory()
-        units = [_unit(call) for call in self.calls]
+        units = [_unit(call, self._waits, self._source.exchanges) for call in self.calls]
         parts = Builder(memory, units).parts()
         lost = [call for call, unit in zip(self.calls, units, strict=True) if unit.item not in known]
         row = self._row
         again = Counter[str]()
         for one in self._again:
-            again[one["signature_id"]] += one["duration_ns"]
+            again[one["signature_id"]] += one["duration_ns"] - self._waits.get(one["launch_index"], 0)
         phases = {one["phase"] for one in self._launches}
         return Step(
             id=self.id,
@@ -321,17 +348,21 @@ def moments(con: Connection, window: Mapping[str, Any], *, host: bool) -> list[M
     return [filled(Moment, one) for one in rows(con, "step_memory", asked)]
 
 
-def _kernels(calls: Sequence[Call]) -> Iterator[PlannedKernel]:
+def _kernels(calls: Sequence[Call], waits: Mapping[int, int]) -> Iterator[PlannedKernel]:
     for ordinal, first in enumerate(calls[0].launches):
-        times = sorted(call.launches[ordinal]["duration_ns"] for call in calls)
+        launches = [call.launches[ordinal] for call in calls]
+        times = sorted(one["duration_ns"] - waits.get(one["launch_index"], 0) for one in launches)
         sums = {"launches": len(times), "median_ns": times[len(times) // 2], "total_ns": sum(times)}
         yield planned_kernel({**first, "ordinal": ordinal, **sums})
 
 
-def _unit(call: Call) -> Unit:
+def _unit(call: Call, waits: Mapping[int, int], exchanges: Mapping[int, Exchange]) -> Unit:
     durations = tuple(one["duration_ns"] for one in call.launches)
+    waited = tuple(waits.get(one["launch_index"], 0) for one in call.launches)
     stream = call.launches[0]["stream"] or 0
-    return Unit(content_id("p1", call.key), call.op_id, call.called_ns, stream, durations)
+    exchange = None if call.op_id is None else exchanges.get(call.op_id)
+    known = waited if any(one["launch_index"] in waits for one in call.launches) else ()
+    return Unit(content_id("p1", call.key), call.op_id, call.called_ns, stream, durations, exchange, known)
 
 
 def borrowed(launches: Sequence[Row], calls: Sequence[Call]) -> list[Call]:
@@ -392,10 +423,10 @@ def _busy(launches: Iterable[Row]) -> int:
 
 
 PLANNED: Final = (
-    ("trace", "string"), ("iteration", "string"), ("recorded_as", "string"), ("method", "string"), ("calls", "int64"),
-    ("distinct_calls", "int64"), ("launches", "int64"), ("unplanned", "int64"), ("unplanned_pct", "double"),
-    ("storages", "int64"), ("given_bytes", "int64"), ("allocated_bytes", "int64"), ("unknown_inputs", "int64"),
-    ("span_ns", "int64"), ("busy_ns", "int64"),
+    ("trace", "string"), ("iteration", "string"), ("recorded_as", "string"), ("method", "string"), ("ranks", "int64"),
+    ("calls", "int64"), ("distinct_calls", "int64"), ("launches", "int64"), ("unplanned", "int64"),
+    ("unplanned_pct", "double"), ("storages", "int64"), ("given_bytes", "int64"), ("allocated_bytes", "int64"),
+    ("unknown_inputs", "int64"), ("span_ns", "int64"), ("busy_ns", "int64"),
 )  # fmt: skip
 """Columns of `planned_rows`, with their Arrow types."""
 
@@ -410,6 +441,7 @@ def planned_rows(plan: Plan) -> Iterator[Row]:
         yield {
             **{name: getattr(step, name) for name in ("trace", "iteration", "recorded_as", "method", "unplanned")},
             **{name: getattr(step, name) for name in ("span_ns", "busy_ns")},
+            "ranks": step.ranks if step.job is not None else 1,
             "calls": len(step.calls),
             "distinct_calls": len({call.item for call in step.calls}),
             "launches": sum(len(call.recorded_ns) for call in step.calls),
@@ -424,9 +456,10 @@ def planned_rows(plan: Plan) -> Iterator[Row]:
 OF_STEP: Final = (
     "iteration", "phase", "calls_from", "recorded_as", "method", "unplanned", "unplanned_ns", "again_span_ns"
 )  # fmt: skip
-OF_KERNEL: Final = ("ordinal", "signature_id", "launches", "filled", "reason", "recorded_ns", "close_ns")
+OF_KERNEL: Final = ("ordinal", "signature_id", "launches", "filled", "reason", "recorded_ns", "close_ns", "waited_ns")
 OF_RESULT: Final = (
-    "mode", "calls", "rebuilt", "apart", "filled", "substituted", "segments", "memory_bytes", "reason"
+    "mode", "calls", "rebuilt", "apart", "filled", "substituted", "segments", "memory_bytes", "reason", "ranks",
+    "streams",
 )  # fmt: skip
 
 
@@ -446,6 +479,7 @@ def step_rows(
 
 def _replay_row(run_id: str, step: Step, result: StepResult, no_energy: str | None) -> Row:
     measured = {one.quantity: one for one in result.measured}
+    notes = [*result.notes, *([f"its rank alone: {step.alone}"] if step.alone is not None else [])]
     wall, energy = measured.get("wall_ns"), measured.get("energy_mj")
     ends = {"": "value", "low_": "low", "high_": "high"}
     return {
@@ -456,11 +490,12 @@ def _replay_row(run_id: str, step: Step, result: StepResult, no_energy: str | No
         "energy_reason": energy.reason if energy else no_energy,
         "run_id": run_id,
         "step_id": step.id,
+        "rank": step.rank if step.ranks > 1 else None,
         "recorded_trace": step.trace_id,
         "recorded_span_ns": step.span_ns,
         "recorded_busy_ns": step.busy_ns,
         "uncaptured": json.dumps(result.uncaptured) if result.uncaptured else None,
-        "notes": json.dumps(result.notes) if result.notes else None,
+        "notes": json.dumps(notes) if notes else None,
     }
 
 
@@ -485,6 +520,7 @@ def _kernel_row(run_id: str, step: Step, result: StepResult, kernel: StepKernel,
         "replay_ns": time and time.median_ns,
         "low_ns": time and time.low_ns,
         "high_ns": time and time.high_ns,
+        "wait_ns": kernel.wait and kernel.wait.median_ns,
         "disagrees": _disagrees(kernel),
         "cause": _cause(step, kernel, varying, result) if time is None or _disagrees(kernel) else None,
         "run_id": run_id,

@@ -277,8 +277,8 @@ def _run(
         refuse("--gpus is for this host, --ray for a cluster: give one of them")
     planned = None if request is None else _planned(database, request)
     plan = database.stopped_replay() if planned is None else planned.plan
-    if plan.steps and (gpus is not None or ray is not None):
-        refuse("--in-context runs on one GPU: leave out --gpus and --ray")
+    if plan.steps and ray is not None:
+        refuse("--in-context runs on GPUs of this host: leave out --ray")
     _say_code(plan, allowed=options.allow_code)
     _say_counters(plan, options)
     many = [part for name, value in (("--gpus", gpus), ("--ray", ray)) if value is not None for part in (name, value)]

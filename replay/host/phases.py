@@ -255,18 +255,18 @@ class ReplayPhase(Phase):
 
 
 class StepPhase(Phase):
-    """Steps of the plan are run in context, all but those that the journal has (`done`).
+    """The `wanted` steps of the plan are run in context, all but those that the journal has (`done`).
 
     A call that costs a worker is stood in for by the next one.
     """
 
     event = "progress"
 
-    def __init__(self, log: Log, done: Iterable[str]) -> None:
+    def __init__(self, log: Log, done: Iterable[str], wanted: Iterable[str]) -> None:
         super().__init__(log, ())
         self.by_grade: Counter[str] = Counter()
-        finished = set(done)
-        self.steps = {one.id: one for one in log.plan.steps if one.id not in finished}
+        left = set(wanted) - set(done)
+        self.steps = {one.id: one for one in log.plan.steps if one.id in left}
         self.pending = {name: Item(name, "step") for name in self.steps}
         self.progress = Progress(len(self.pending))
         self.patience_s = max(self.patience_s, STEP_SECONDS)

@@ -37,6 +37,8 @@ from kerneldb.replay.options import Options
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.journal import Journal, Writer
 from kerneldb.replay.wire.messages import Begin, Broken, Done, Further, Job, Message, Ready, Receiver, Unusable
+from kerneldb.replay.wire.plan import Item
+from kerneldb.replay.wire.steps import Step
 
 TAIL_BYTES: Final = 4096
 WORKER: Final = processes.command("kerneldb.replay.worker")
@@ -172,8 +174,9 @@ def run(
     `listen` gets events: `start`, `foreign` (the GPU is of another vendor than the plan's), `ready` (a worker
     is), `progress` (items done, ETA in seconds, clock, power, temperature), `energy` (the same while energy is
     measured), `counters` (the same while they are read), `worker` (one died) and `end`. With a `pool`, only the items
-    that it deals out are replayed. A time limit counts from here, or ends at `until` (of `time.monotonic`) where it has
-    begun before. Raises ReplayError where the run cannot take place, PlanError, JournalError and JournalExistsError.
+    (or steps) that it deals out are replayed. A time limit counts from here, or ends at `until` (of `time.monotonic`)
+    where it has begun before. Raises ReplayError where the run cannot take place, PlanError, JournalError and
+    JournalExistsError.
     """
     planned = plan.read(plan_path)
     before = journal.begun(journal_path) if resume else None
@@ -186,7 +189,7 @@ def run(
         log = Log(planned, chosen, writer, listen, run_id)
         settled = frozenset() if before is None else before.settled(chosen.cache)
         if pool is None:
-            open_items = () if planned.steps else planned.items
+            open_items: Sequence[Step | Item] = planned.steps or planned.items
             pool = Pool((item.id for item in open_items if item.id not in settled), 1, at_once=1.0)
         made = _Run(plan_path, journal_path, log, worker, pool, deadline(chosen) if until is None else until)
         log.listen({"event": "start", "items": len(pool), "settled": len(settled), "run": run_id})
@@ -209,7 +212,7 @@ class _Run:
         """Replay what the pool deals out, then measure its energy, and that of `before`, and end the journal."""
         started, log = time.monotonic(), self.log
         done = [] if before is None else [step for step, _ in before.steps]
-        replaying = StepPhase(log, done) if log.plan.steps else ReplayPhase(log, self.pool)
+        replaying = StepPhase(log, done, self.pool.take()) if log.plan.steps else ReplayPhase(log, self.pool)
         finished = self._work(replaying)
         left = len(replaying.pending)
         if finished and log.options.counters:

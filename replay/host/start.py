@@ -9,7 +9,7 @@ from kerneldb.codec import printable
 from kerneldb.errors import UsageError
 from kerneldb.replay import processes, routes
 from kerneldb.replay.errors import ReplayError
-from kerneldb.replay.host import cluster, fleet
+from kerneldb.replay.host import cluster, fleet, together
 from kerneldb.replay.host import run as alone
 from kerneldb.replay.host.phases import Listener, nobody
 from kerneldb.replay.host.run import Outcome
@@ -36,8 +36,8 @@ def start(
     hear = listen or nobody
     processes.import_all(options.modules)  # how many ranks an item takes is the route's to say
     # Raise ReplayError where the plan has items of a route that is not known here: they would all fail.
-    known = {route.name for route in routes.known()}
-    missing = sorted({item.route for item in plans.read(plan).items} - known)
+    known, planned = {route.name for route in routes.known()}, plans.read(plan)
+    missing = sorted({item.route for item in planned.items} - known)
     if missing:
         raise ReplayError(
             f"{plan}: has items of the route {printable(missing[0])!r}, which is not known here: install its package, "
@@ -49,6 +49,8 @@ def start(
         return cluster.run(ray, plan, journal, options, resume=resume, listen=hear)
     if gpus is not None:
         chosen = fleet.chosen(gpus, options.device)
+        if planned.steps:
+            return together.run(plan, journal, options, chosen, resume=resume, listen=hear)
         return fleet.run(plan, journal, options, chosen, resume=resume, listen=hear)
     if any(path != journal for path in fleet.journals(journal)):
         raise UsageError("the replay that was stopped ran on several devices: give --gpus or --ray again")

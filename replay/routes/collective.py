@@ -67,7 +67,12 @@ def message(item: Item) -> Message:
         raise UnresolvedCallError(Reason.DTYPE, dtype)
     kernel = item.kernels[0].name if item.kernels else ""
     reduction = next((one for part, one in REDUCTIONS if part in kernel), "SUM")
-    return Message(UNDERSCORES.sub("", name.lower()), known, given, taken, ranks, reduction)
+    return Message(operation_of(name), known, given, taken, ranks, reduction)
+
+
+def operation_of(name: str) -> str:
+    """The kind of a collective, as `collectives` names it, from its name in PyTorch: `_allgather_base`."""
+    return UNDERSCORES.sub("", name.lower())
 
 
 class CollectiveRoute(Route):

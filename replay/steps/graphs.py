@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kerneldb.replay.errors import FAILURES
+from kerneldb.replay.errors import FAILURES, first_line
 from kerneldb.replay.measure.loops import capturing
+from kerneldb.replay.steps.exchanges import StepExchange
 from kerneldb.replay.steps.player import Player
 from kerneldb.replay.wire.results import Activity
 
@@ -51,24 +52,40 @@ class _RefusedError(Exception):
 
 def capture(player: Player, waits: set[int], check: Callable[[], object]) -> Captured:
     """Capture the step; `waits` are the places of calls that wait for the device. Raises what its calls raise."""
-    import torch
-
     alone = set(waits)
     player.run()
     check()
     for _ in range(RESTARTS):
-        stream = torch.cuda.Stream()
-        try:
-            with torch.cuda.stream(stream), torch.no_grad():
-                player.run()  # what each stream has of its own (workspaces) is made outside of a graph
-                torch.cuda.synchronize()
-                return _captured(player, alone)
-        except _RefusedError as refused:
-            with contextlib.suppress(RuntimeError):
-                torch.cuda.synchronize()
-            alone.add(refused.place)
+        captured, refused, failed = _attempt(player, alone)
+        outcomes = player.together.ranks.gather([captured is not None, failed])
+        failed = next((one for _, one in outcomes if one), None)
+        if failed is not None:
+            raise RuntimeError(failed)
+        if captured is not None and all(done for done, _ in outcomes):
+            return captured
+        alone |= refused
     message = f"more than {RESTARTS} calls of the step cannot be captured"
     raise RuntimeError(message)
+
+
+def _attempt(player: Player, alone: set[int]) -> tuple[Captured | None, set[int], str | None]:
+    """The step captured, or the place of the call that cannot be, or why all of it cannot."""
+    import torch
+
+    exchanging = [place for place in sorted(alone) if isinstance(player.prepared[place].apart, StepExchange)]
+    try:
+        with torch.cuda.stream(torch.cuda.Stream()), torch.no_grad():
+            player.run()  # what each stream has of its own (workspaces) is made outside of a graph
+            torch.cuda.synchronize()
+            if exchanging:
+                return None, set(), f"an exchange between ranks cannot be captured: {_name(player, exchanging[0])}"
+            return _captured(player, alone), set(), None
+    except _RefusedError as refused:
+        with contextlib.suppress(RuntimeError):
+            torch.cuda.synchronize()
+        return None, {refused.place}, None
+    except FAILURES as error:
+        return None, set(), first_line(error)
 
 
 def _captured(player: Player, alone: set[int]) -> Captured:

@@ -14,18 +14,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kerneldb.replay.steps.memory import Memory, Op, View
-from kerneldb.replay.wire.steps import UNKNOWN, StepCall, Storage, Tensor
+from kerneldb.replay.wire.steps import UNKNOWN, Exchange, StepCall, Storage, Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A call of the step: its item, its operator (None where none is known), its start, stream and kernel durations."""
+    """A call of the step: its item, its operator (None where none is known), its start, stream and kernel durations.
+
+    Of a collective also what it exchanges, and how much of the durations it waited, where that is known.
+    """
 
     item: str
     op_id: int | None
     start_ns: int
     stream: int = 0
     recorded_ns: tuple[int, ...] = ()
+    exchange: Exchange | None = None
+    waited_ns: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -89,7 +94,8 @@ class Builder:
         op = Op(-1, None, 0, 0) if unit.op_id is None else self._memory.ops[unit.op_id]
         inputs = tuple(tuple(UNKNOWN if one is None else self._tensor(one) for one in some) for some in op.inputs)
         outputs = tuple(self._tensor(one) for one in op.outputs)
-        return StepCall(unit.item, inputs, outputs, stream=unit.stream, recorded_ns=unit.recorded_ns)
+        known = {name: getattr(unit, name) for name in ("stream", "recorded_ns", "exchange", "waited_ns")}
+        return StepCall(unit.item, inputs, outputs, **known)
 
     def _tensor(self, view: View) -> int:
         if view.storage < 0:

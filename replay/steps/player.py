@@ -26,8 +26,10 @@ from kerneldb.replay.routes import find
 from kerneldb.replay.routes.aten import AtenRoute, on_paper
 from kerneldb.replay.routes.base import Call
 from kerneldb.replay.routes.triton import KernelCall
+from kerneldb.replay.steps import exchanges
+from kerneldb.replay.steps.exchanges import ALONE_IN_STEP, StepExchange, Together
 from kerneldb.replay.wire.plan import Item
-from kerneldb.replay.wire.steps import UNKNOWN, Step, StepCall, Tensor
+from kerneldb.replay.wire.steps import UNKNOWN, Exchange, Step, StepCall, Tensor
 
 PLAIN: Final = Fill("normal", 0.0, 1.0)
 WEIGHT: Final = Fill("normal", 0.0, 0.02)
@@ -98,11 +100,17 @@ class Player:
     """Makes and runs the calls of a step. `attempts` says for each item which of its rebuilt calls is made."""
 
     def __init__(
-        self, step: Step, items: Mapping[str, Item], device: str, filled: frozenset[str] = frozenset()
+        self,
+        step: Step,
+        items: Mapping[str, Item],
+        device: str,
+        filled: frozenset[str] = frozenset(),
+        together: Together = ALONE_IN_STEP,
     ) -> None:
         self.step = step
         self.items = items
         self.device = device
+        self.together = together
         self.filled: dict[str, str] = dict.fromkeys(filled, "it broke the worker")
         self.attempts: Counter[str] = Counter()
         self.notes: Counter[str] = Counter()
@@ -113,6 +121,7 @@ class Player:
         self._standing: dict[str, Item] = {}
         self._options: dict[str, list[tuple[ResolvedCall, Settings]]] = {}
         self._aparts: dict[str, Call] = {}
+        self._exchanges: dict[tuple[str, Exchange], StepExchange] = {}
         self._generators = {name: generator(name, 0) for name in {device, "cpu"}}
         self._dtypes = [_dtype(one.dtype) for one in step.tensors]
         self._views: dict[int, list[int]] = defaultdict(list)
@@ -154,6 +163,8 @@ class Player:
         if item is None or call.item in self.filled:
             return Prepared()
         try:
+            if call.exchange is not None and self.together.can(call.exchange):
+                return self._exchange(item, call, call.exchange)
             if item.route != AtenRoute.name or not call.inputs:
                 apart = self._apart(item)
                 return Prepared(apart=apart, linked=isinstance(apart, KernelCall) and bool(call.inputs))
@@ -177,6 +188,17 @@ class Player:
                 host = self.step.storages[tensor.storage].host
                 if tuple(value.dims) != tensor.dims or bool(value.place) != host:
                     self._tensor(how, (index, 0), value, UNKNOWN)
+
+    def _exchange(self, item: Item, call: StepCall, exchange: Exchange) -> Prepared:
+        """A collective that other ranks run at the same time, on tensors of the step."""
+        key = item.id, exchange
+        if key not in self._exchanges:
+            self._exchanges[key] = exchanges.made(item, call, self.together, self.device)
+        args: list[Any] = [[None for _ in some] for some in exchanges.places(call)]
+        named = zip(args, exchanges.places(call), strict=True)
+        fills: list[Fills] = [(target, key, slot, None) for target, slots in named for key, slot in enumerate(slots)]
+        made = self._exchanges[key]
+        return Prepared(apart=made, linked=True, program=Program(made.on, args, {}, fills))
 
     def _apart(self, item: Item) -> Call:
         """The first call of a route, with its own inputs. Raises what routes raise."""
@@ -225,7 +247,7 @@ class Player:
             if how.apart is not None:
                 how.apart.call()
             else:
-                self._clock.wait(sum(call.recorded_ns))
+                self._clock.wait(sum(call.own_ns))
             self._stand_in(call)
             return
         if how.program is None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from kerneldb.replay.errors import FAILURES, first_line
 from kerneldb.replay.resolve.recorded import short_name
 from kerneldb.replay.resolve.tensors import Fill, TensorSpec
+from kerneldb.replay.steps.exchanges import StepExchange
 from kerneldb.replay.steps.player import Player, returned
 from kerneldb.replay.wire.steps import UNKNOWN
 
@@ -30,7 +31,7 @@ def rehearse(player: Player, told: Callable[[str], object], check: Callable[[], 
     """Run the step once, call by call. `told` gets the item of each call before it, `check` waits for the device.
 
     A call that cannot be made goes on to the next way to rebuild it; one that has none is filled. What `check` raises
-    passes through.
+    passes through, and what an exchange with other ranks raises: they would wait for it.
     """
     import torch
 
@@ -56,6 +57,8 @@ def _make(player: Player, place: int, check: Callable[[], object]) -> None:
             settle(player, place)
         except FAILURES as error:
             check()
+            if isinstance(player.prepared[place].apart, StepExchange):
+                raise
             if player.prepared[place].resolved is None or not player.further(item):
                 player.fill(item, first_line(error))
             player.again(place)

@@ -16,6 +16,8 @@ class StepKernel:
 
     `time` is of the sum over its launches, per replayed step; `close_ns` the recorded time of those launches whose
     replayed median is within 10 %. `filled` launches had no call of their own and waited for as long as recorded.
+    Of collectives, both times are of the transfer; what they waited for other ranks is apart, in `waited_ns` (recorded)
+    and `wait`.
     """
 
     signature_id: str
@@ -28,6 +30,8 @@ class StepKernel:
     reason: str | None = None
     close_ns: Size = 0
     filled: Int32 = 0
+    waited_ns: Size | None = None
+    wait: Spread | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,8 @@ class StepResult:
     `substituted` counts tensors that were made because the step's own did not fit, with the reasons in `notes`.
     `segments` are the CUDA graphs it was captured as, `uncaptured` the operators between them. `measured` is the step
     as a whole, without a profiler: wall_ns, energy_mj. `trails` are of items whose call was chosen among several,
-    `attempts` says which rebuilt call it is of items whose first one is not.
+    `attempts` says which rebuilt call it is of items whose first one is not. `ranks` ran it together; its calls ran on
+    as many `streams`.
     """
 
     step: str
@@ -66,3 +71,5 @@ class StepResult:
     wall_s: float = 0.0
     trails: tuple[Trail, ...] = ()
     attempts: tuple[tuple[str, Int32], ...] = ()
+    ranks: Int32 = 1
+    streams: Int32 = 1

@@ -52,12 +52,29 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
+class Exchange:
+    """What a collective does (`allreduce`, …) and with whom: the ranks of its `group`, in their order in it.
+
+    `given` and `taken` are the shares of each rank where they differ, `root` the rank (of the job) that sends to all or
+    gets from all, `peer` the other end of a send or receive.
+    """
+
+    operation: str
+    group: tuple[Size, ...] = ()
+    given: tuple[Size, ...] = ()
+    taken: tuple[Size, ...] = ()
+    root: Size | None = None
+    peer: Size | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StepCall:
     """A call of the step: an item of the plan, and the tensors that it took and returned, by place in `Step.tensors`.
 
     `inputs` has an entry per argument: none for what is no tensor, several for a list, -1 for one that is not known.
     `allocates` are storages allocated since the call before, `frees` those freed after this one. `recorded_ns` are the
-    durations of its kernels, in the order of the item's.
+    durations of its kernels, in the order of the item's; of a collective, `waited_ns` of them were waiting for others,
+    where that is known.
     """
 
     item: str
@@ -67,6 +84,20 @@ class StepCall:
     frees: tuple[Size, ...] = ()
     stream: Int32 = 0
     recorded_ns: tuple[Size, ...] = ()
+    exchange: Exchange | None = None
+    waited_ns: tuple[Size, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse waits that are not one per kernel."""
+        if self.waited_ns and len(self.waited_ns) != len(self.recorded_ns):
+            message = f"{len(self.recorded_ns)} durations and {len(self.waited_ns)} waits"
+            raise CodecError(message, "waited_ns")
+
+    @property
+    def own_ns(self) -> tuple[int, ...]:
+        """The durations of its kernels without the waiting for other ranks."""
+        waits = self.waited_ns or (0,) * len(self.recorded_ns)
+        return tuple(whole - wait for whole, wait in zip(self.recorded_ns, waits, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +107,8 @@ class Step:
     `span_ns` is from its first kernel to its last, `busy_ns` the time in which any ran; `again_ns` the kernel time of
     each signature in another recorded iteration, of the same trace. `unplanned_ns` is of kernels without a call.
     The calls of a step that was recorded as a CUDA graph are `calls_from` another trace, which ran the same kernels.
+    With a `job` it is what `rank` did of a step of `ranks`, which are all in the plan; `alone` says why another rank's
+    step is not run with it: the others are not known.
     """
 
     id: str
@@ -95,6 +128,10 @@ class Step:
     calls_from: str | None = None
     unplanned: Size = 0
     unplanned_ns: Size = 0
+    rank: Size = 0
+    ranks: Int32 = 1
+    job: str | None = None
+    alone: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse a tensor without its storage, and a call without its tensors."""

@@ -22,7 +22,7 @@ from typing import Final
 
 from kerneldb import codec
 from kerneldb.errors import KerneldbError
-from kerneldb.replay import facts, processes
+from kerneldb.replay import facts, processes, routes
 from kerneldb.replay.errors import FAILURES, first_line
 from kerneldb.replay.measure.loops import smallest_sample
 from kerneldb.replay.options import Options
@@ -30,10 +30,10 @@ from kerneldb.replay.recording.ranks import Place, Ranks, free_ports
 from kerneldb.replay.routes import collective, grades
 from kerneldb.replay.routes.collective import Exchange
 from kerneldb.replay.wire import plan
-from kerneldb.replay.wire.messages import Begin, Done, Job, Result, Send, Sender, Unusable
-from kerneldb.replay.wire.plan import Item
+from kerneldb.replay.wire.messages import Begin, Broken, Done, Job, Result, Send, Sender, Unusable
+from kerneldb.replay.wire.plan import Item, Plan
 from kerneldb.replay.wire.results import Activity, CallResult, Grade, failure
-from kerneldb.replay.worker.executor import Verdict, success, usual
+from kerneldb.replay.worker.executor import BrokenDeviceError, Verdict, success, usual
 from kerneldb.replay.worker.profiling import Marked, Session, marker
 
 RANK: Final = "KERNELDB_REPLAY_RANK"
@@ -69,8 +69,27 @@ def main() -> int:
     ranks.join(job.options.device)
     planned = plan.read(Path(job.plan))
     items = {item.id: item for item in planned.items}
+    if job.steps:
+        return _steps(planned, items, job, ranks, send)
     foreign = None if job.options.on_cpu else facts.foreign(planned.notes.get("vendor"), facts.vendor())
     _Lockstep(ranks, job.options, send, foreign).run([items[name] for name in job.items])
+    send(Done())
+    ranks.leave()
+    return 0
+
+
+def _steps(planned: Plan, items: Mapping[str, Item], job: Job, ranks: Ranks, send: Send) -> int:
+    """Run the steps of jobs, each rank its own; the exit code is 0 unless the device broke."""
+    from kerneldb.replay.worker import steps
+
+    routes.provide(planned.sources, allowed=job.options.allow_code)
+    own = [one for one in planned.steps if one.id in job.steps and one.rank == ranks.place.rank]
+    own.sort(key=lambda one: one.job or "")
+    try:
+        steps.main(own, items, job.options, send, job.filled, ranks)
+    except BrokenDeviceError as error:
+        send(Broken(str(error)))
+        return 1
     send(Done())
     ranks.leave()
     return 0

@@ -8,12 +8,14 @@ runs for a while, so that clocks and memory are as in a program that goes on.
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from kerneldb import codec
 from kerneldb.recordings import Measurement
 from kerneldb.replay import facts, routes
 from kerneldb.replay.errors import FAILURES, first_line
@@ -21,16 +23,18 @@ from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError
 from kerneldb.replay.measure.loops import spread
 from kerneldb.replay.options import Options
 from kerneldb.replay.recording import measuring
+from kerneldb.replay.recording.ranks import ALONE, Ranks
 from kerneldb.replay.recording.settings import Settings
 from kerneldb.replay.routes import base
 from kerneldb.replay.routes.grades import CallMatch
 from kerneldb.replay.steps.choosing import Seen, choose
+from kerneldb.replay.steps.exchanges import ALONE_IN_STEP, Together, joined, ordered
 from kerneldb.replay.steps.graphs import Captured, aligned, capture
 from kerneldb.replay.steps.player import Player
 from kerneldb.replay.steps.rehearsal import rehearse
 from kerneldb.replay.wire.messages import Begin, Send, StepDone
 from kerneldb.replay.wire.plan import CallSpec, Item
-from kerneldb.replay.wire.results import Activity, AttemptResult, Grade
+from kerneldb.replay.wire.results import Activity, AttemptResult, Grade, Spread
 from kerneldb.replay.wire.step_results import StepKernel, StepResult, Trail
 from kerneldb.replay.wire.steps import Step
 from kerneldb.replay.worker.executor import BrokenDeviceError, usual
@@ -52,24 +56,35 @@ NOTES: Final = 12
 
 @dataclasses.dataclass(slots=True)
 class Played:
-    """What one kernel of one call of the step came to: durations over the runs, and how it compares."""
+    """What one kernel of one call of the step came to: durations over the runs, and how it compares.
+
+    Of a collective that all ranks ran, `durations` are of the transfer, and `waits` what it waited for others.
+    """
 
     grade: Grade
     durations: Sequence[float] = ()
     reason: str | None = None
     filled: bool = False
+    waits: Sequence[float] = ()
 
 
 class StepRun:
     """Runs one step of a plan, and reports its results."""
 
     def __init__(
-        self, step: Step, items: Mapping[str, Item], options: Options, send: Send, filled: frozenset[str] = frozenset()
+        self,
+        step: Step,
+        items: Mapping[str, Item],
+        options: Options,
+        send: Send,
+        filled: frozenset[str] = frozenset(),
+        together: Together = ALONE_IN_STEP,
     ) -> None:
         self._step = step
         self._options = options
         self._send = send
-        self._player = Player(step, items, options.device, filled)
+        self._ranks = together.ranks
+        self._player = Player(step, items, options.device, filled, together)
         self._trails: tuple[Trail, ...] = ()
         self._started = time.monotonic()
 
@@ -87,6 +102,7 @@ class StepRun:
         calls = [usual([[one.activities for one in marked.get(str(place), [])] or [[]]]) for place in self._places]
         waits = {place for place in self._places if any(one.waits for one in marked.get(str(place), []))}
         played = [self._of_call(place, *calls[place][:2]) for place in self._places]
+        take_apart(self._player.together, self._step, played)
         return [one[0] for one in calls], played, waits
 
     def _look(self) -> dict[str, Seen]:
@@ -105,11 +121,23 @@ class StepRun:
         Raises BrokenDeviceError.
         """
         self._settle()
-        self._trails = () if self._options.on_cpu else choose(self._player, self._look)
+        self._trails = () if self._options.on_cpu else self._chosen()
         if self._trails:
             self._rehearse()
         self._warm(self._player.run)
         return self._player
+
+    def _chosen(self) -> tuple[Trail, ...]:
+        """Choose among the calls of one kernel. A rank that is done runs the step for those that are not."""
+
+        def look() -> dict[str, Seen]:
+            self._ranks.gather(True)
+            return self._look()
+
+        trails = choose(self._player, look)
+        while any(self._ranks.gather(False)):
+            self._look()
+        return trails
 
     def as_before(self, result: StepResult) -> Player:
         """What runs the step with the calls that an earlier run of it chose. Raises BrokenDeviceError."""
@@ -150,7 +178,8 @@ class StepRun:
             for item, rank in ranks.items():
                 best[item] = min(best.get(item, (rank, player.attempts[item])), (rank, player.attempts[item]))
             missed = [item for item, rank in ranks.items() if rank and best[item][0] and item not in player.filled]
-            if not [item for item in missed if player.further(item)] or time.monotonic() > until:
+            again = bool([item for item in missed if player.further(item)]) and time.monotonic() <= until
+            if not any(self._ranks.gather(again)):
                 break
         for item, (_, attempt) in best.items():
             player.attempts[item] = attempt
@@ -178,17 +207,29 @@ class StepRun:
         return None if call is None or item is None else routes.verify(item, call, base.Seen(seen))
 
     def _warm(self, play: Callable[[], object]) -> None:
-        until = time.monotonic() + (CPU_WARM_SECONDS if self._options.on_cpu else WARM_SECONDS)
-        play()
+        seconds = CPU_WARM_SECONDS if self._options.on_cpu else WARM_SECONDS
+        until = time.monotonic() + seconds
+        self._once(play)
+        if self._ranks.many:  # all run it equally often
+            begun = time.monotonic()
+            self._once(play)
+            slowest_s = max(*self._ranks.gather(time.monotonic() - begun), 1e-6)
+            for _ in range(math.ceil(seconds / slowest_s)):
+                self._once(play)
+            return
         while time.monotonic() < until:
-            play()
-            self._check()
+            self._once(play)
+
+    def _once(self, play: Callable[[], object]) -> None:
+        """Run the step when all ranks are here, and wait for the device."""
+        self._ranks.wait()
+        play()
+        self._check()
 
     def _profiled(self, play: Callable[[], object], runs: int | None = None) -> dict[str, list[Marked]]:
         with Session(gpu=not self._options.on_cpu) as session:
             for _ in range(runs or self._options.runs):
-                play()
-                self._check()
+                self._once(play)
         return session.seen
 
     def _of_call(self, place: int, seen: Sequence[Activity], durations: Sequence[Sequence[float]]) -> list[Played]:
@@ -208,24 +249,30 @@ class StepRun:
 
     def _graph(self, waits: set[int], launched: Sequence[Sequence[Activity]]) -> None:
         """The step as CUDA graphs, each kernel found by its place in the order of the eager run."""
-        try:
-            captured = capture(self._player, waits, self._check)
-        except FAILURES as error:
-            self._check()
-            self._send(StepDone(self._result("cuda_graph", (), reason=f"no CUDA graph: {first_line(error)}")))
+        captured, reason = self._captured(waits)
+        reason = next((one for one in self._ranks.gather(reason) if one), None)
+        if captured is None or reason is not None:
+            self._tell(self._result("cuda_graph", (), reason=f"no CUDA graph: {reason}"))
             return
         self._warm(captured.replay)
         with Session(gpu=True, ordered=True) as session:
             for _ in range(self._options.runs):
-                captured.replay()
-                self._check()
+                self._once(captured.replay)
         found = aligned(launched, session.activities, self._options.runs)
-        if found is None:
-            reason = "the runs of the graph differ in their kernels"
-            self._send(StepDone(self._result("cuda_graph", (), reason=reason)))
+        if not all(self._ranks.gather(found is not None)) or found is None:
+            self._tell(self._result("cuda_graph", (), reason="the runs of the graph differ in their kernels"))
             return
         played = [self._of_call(place, seen, durations) for place, (seen, durations) in enumerate(found)]
+        take_apart(self._player.together, self._step, played)
         self._report("cuda_graph", played, self.whole(captured.replay), captured)
+
+    def _captured(self, waits: set[int]) -> tuple[Captured | None, str | None]:
+        """The step as CUDA graphs, or why there are none."""
+        try:
+            return capture(self._player, waits, self._check), None
+        except FAILURES as error:
+            self._check()
+            return None, first_line(error)
 
     def whole(self, play: Callable[[], object]) -> list[Measurement]:
         """The step without a profiler: wall time, and energy where it is asked for and there is a meter."""
@@ -234,9 +281,9 @@ class StepRun:
         meter, why = self._meter() if self._options.energy else (None, "not asked for")
         try:
             period = None if meter is None else measuring.learn_period(meter)
-            found, _ = measuring.run(play, settings, meter, period)  # type: ignore[arg-type]  # what counts no tokens
+            found, _ = measuring.run(play, settings, meter, period, self._ranks)  # type: ignore[arg-type]  # what counts no tokens
         except MeterError as error:
-            why, (found, _) = str(error), measuring.run(play, settings, None, None)  # type: ignore[arg-type]
+            why, (found, _) = str(error), measuring.run(play, settings, None, None, self._ranks)  # type: ignore[arg-type]
         finally:
             if meter is not None:
                 meter.close()
@@ -258,7 +305,12 @@ class StepRun:
     ) -> None:
         kernels = tuple(_kernels(self._step, self._player.items, played))
         more: dict[str, Any] = {} if graph is None else {"segments": graph.segments, "uncaptured": graph.between}
-        self._send(StepDone(self._result(mode, kernels, measured=tuple(measured), **more)))
+        self._tell(self._result(mode, kernels, measured=tuple(measured), **more))
+
+    def _tell(self, result: StepResult) -> None:
+        """Report the results of all ranks, which the first one tells."""
+        for one in self._ranks.gather(codec.encode(result)):
+            self._send(StepDone(codec.decode(StepResult, one)))
 
     def _result(self, mode: Any, kernels: tuple[StepKernel, ...], **more: Any) -> StepResult:
         player = self._player
@@ -278,8 +330,37 @@ class StepRun:
             attempts=tuple(sorted((item, attempt) for item, attempt in player.attempts.items() if attempt)),
             memory_bytes=_most_memory(self._options),
             wall_s=round(time.monotonic() - self._started, 3),
+            ranks=self._ranks.place.world_size,
             **more,
         )
+
+
+def take_apart(together: Together, step: Step, played: Sequence[Sequence[Played]]) -> None:
+    """Split the times of collectives into transfer and waiting: all are there when the last has come.
+
+    So the shortest of the ranks is the transfer, run by run.
+    """
+    if not together.ranks.many:
+        return
+    mine: dict[tuple[int, ...], list[Sequence[Played]]] = defaultdict(list)
+    for place, call in ordered(step.calls):
+        if call.exchange is not None and together.can(call.exchange):
+            mine[call.exchange.group].append(played[place])
+    shown = [(group, [[one.durations for one in some] for some in listed]) for group, listed in mine.items()]
+    everyone = [{tuple(group): listed for group, listed in one} for one in together.ranks.gather(shown)]
+    for group, listed in mine.items():
+        for number, kernels in enumerate(listed):
+            for ordinal, one in enumerate(kernels):
+                _take_apart(one, [everyone[rank][group][number][ordinal : ordinal + 1] for rank in group])
+
+
+def _take_apart(one: Played, ranks: Sequence[Sequence[Sequence[float]]]) -> None:
+    """Split the time of a kernel, where all ranks have it in as many runs."""
+    lengths = {len(runs) for some in ranks for runs in some}
+    if all(ranks) and lengths == {len(one.durations)}:
+        shortest = [min(run) for run in zip(*(some[0] for some in ranks), strict=True)]
+        one.waits = [whole - transfer for whole, transfer in zip(one.durations, shortest, strict=True)]
+        one.durations = shortest
 
 
 def _made_by(item: Item, chosen: AttemptResult) -> Item:
@@ -306,16 +387,17 @@ def _most_memory(options: Options) -> int | None:
 def _kernels(step: Step, items: Mapping[str, Item], played: Sequence[Sequence[Played]]) -> Iterator[StepKernel]:
     """The kernels of the step by item and place in it: sums over its calls."""
     groups: dict[tuple[str, int], list[tuple[int, Played]]] = defaultdict(list)
+    waits: dict[tuple[str, int], list[int]] = defaultdict(list)
     for call, kernels in zip(step.calls, played, strict=True):
-        for ordinal, (recorded, one) in enumerate(zip(call.recorded_ns, kernels, strict=False)):
+        for ordinal, (recorded, one) in enumerate(zip(call.own_ns, kernels, strict=False)):
             groups[call.item, ordinal].append((recorded, one))
+            waits[call.item, ordinal] += call.waited_ns[ordinal : ordinal + 1]
     for (name, ordinal), listed in groups.items():
         item = items.get(name)
         if item is None:  # the database has what no route replays
             continue
         worst = max((one for _, one in listed), key=lambda one: one.grade.rank)
-        runs = min(len(one.durations) for _, one in listed)
-        sums = [sum(one.durations[run] for _, one in listed) for run in range(runs)]
+        waited = waits[name, ordinal]
         yield StepKernel(
             signature_id=item.kernels[ordinal].signature_id,
             item=name,
@@ -323,22 +405,37 @@ def _kernels(step: Step, items: Mapping[str, Item], played: Sequence[Sequence[Pl
             launches=len(listed),
             grade=worst.grade,
             recorded_ns=sum(recorded for recorded, _ in listed),
-            time=spread(sums),
+            time=_summed([one.durations for _, one in listed]),
             reason=worst.reason,
             close_ns=sum(recorded for recorded, one in listed if _close(recorded, one)),
             filled=sum(one.filled for _, one in listed),
+            waited_ns=sum(waited) if len(waited) == len(listed) else None,
+            wait=_summed([one.waits for _, one in listed]),
         )
+
+
+def _summed(runs: Sequence[Sequence[float]]) -> Spread | None:
+    """The sum of what is known of each run."""
+    return spread([sum(one[run] for one in runs) for run in range(min(map(len, runs)))])
 
 
 def _close(recorded: int, one: Played) -> bool:
     return bool(one.durations) and abs(statistics.median(one.durations) - recorded) <= CLOSE * recorded
 
 
-def main(steps: Sequence[Step], items: Mapping[str, Item], options: Options, send: Send, filled: Iterable[str]) -> None:
-    """Run the steps, one after the other. Raises BrokenDeviceError."""
+def main(
+    steps: Sequence[Step],
+    items: Mapping[str, Item],
+    options: Options,
+    send: Send,
+    filled: Iterable[str],
+    ranks: Ranks = ALONE,
+) -> None:
+    """Run the steps, one after the other; those of all `ranks` at the same time. Raises BrokenDeviceError."""
     for step in steps:
         send(Begin(None, "step"))
-        StepRun(step, items, options, send, frozenset(filled)).run()
+        together = joined(ranks, step, items, options.device) if ranks.many else ALONE_IN_STEP
+        StepRun(step, items, options, send, frozenset(filled), together).run()
         _empty(options)
 
 

@@ -3,7 +3,7 @@ WITH siblings AS (
     SELECT k.*
     FROM kernels AS k
     INNER JOIN traces AS t ON k.trace = t.name
-    INNER JOIN traces AS g ON t.run = g.run
+    INNER JOIN traces AS g ON t.run = g.run AND t.rank IS NOT DISTINCT FROM g.rank
     WHERE g.trace_id = $trace_id AND t.trace_id <> $trace_id AND t.trace_id IN (SELECT o.trace_id FROM op_tensors AS o)
 )
 

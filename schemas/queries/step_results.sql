@@ -1,6 +1,7 @@
 -- What replayed steps say together: how many calls were rebuilt, sums of kernels against the recording, and the step as a whole.
 -- Errors are shares of the recorded time: `error_pct` of those kernels whose time agrees, `total_error_pct` of all (one without a time, or without
 -- a call, counts as none), `abs_error_pct` the sum of absolute errors by signature. `again_error_pct` and `again_abs_pct` are the same of another recorded iteration.
+-- Of collectives that several ranks ran at once all of these are of the transfer; `waited_ns` (recorded) and `wait_ns` are what they waited for others.
 WITH signed AS (
     SELECT
         run_id,
@@ -15,7 +16,9 @@ WITH signed AS (
         sum(recorded_ns) FILTER (grade = 'L0') AS l0_ns,
         sum(recorded_ns) FILTER (disagrees) AS disagreeing_ns,
         sum(close_ns) AS close_ns,
-        any_value(again_ns) AS again_ns
+        any_value(again_ns) AS again_ns,
+        sum(waited_ns) AS waited_ns,
+        sum(wait_ns) AS wait_ns
     FROM step_kernels
     WHERE list_contains($run_ids::VARCHAR[], run_id)
     GROUP BY run_id, step_id, mode, signature_id
@@ -37,7 +40,9 @@ sums AS (
         sum(disagreeing_ns) AS disagreeing_ns,
         sum(again_ns - recorded_ns) AS again_error_ns,
         sum(abs(again_ns - recorded_ns)) AS again_off_ns,
-        sum(recorded_ns) FILTER (again_ns IS NOT NULL) AS repeated_ns
+        sum(recorded_ns) FILTER (again_ns IS NOT NULL) AS repeated_ns,
+        sum(waited_ns) AS waited_ns,
+        sum(wait_ns) AS wait_ns
     FROM signed
     GROUP BY run_id, step_id, mode
 )
@@ -48,6 +53,7 @@ SELECT
     r.mode,
     r.method,
     r.calls_from,
+    r.ranks,
     r.calls,
     r.filled,
     s.launches + r.unplanned AS launches,
@@ -62,6 +68,8 @@ SELECT
     100 * coalesce(s.disagreeing_ns, 0) / (s.recorded_ns + r.unplanned_ns) AS disagrees_pct,
     100 * s.again_error_ns / nullif(s.repeated_ns, 0) AS again_error_pct,
     100 * s.again_off_ns / nullif(s.repeated_ns, 0) AS again_abs_pct,
+    s.waited_ns::BIGINT AS waited_ns,
+    s.wait_ns::BIGINT AS wait_ns,
     r.recorded_span_ns,
     r.wall_ns::BIGINT AS wall_ns,
     r.energy_mj,

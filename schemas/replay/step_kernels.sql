@@ -21,5 +21,7 @@ CREATE TABLE step_kernels (
     agreement_low DOUBLE,  -- Lower end of its 95 % interval.
     agreement_high DOUBLE,  -- Upper end of its 95 % interval.
     disagrees BOOLEAN,  -- Whether the same kernel (L0 or L1) took more than 15 % and more than 1 us per launch longer or shorter: no headline sum has it.
-    cause VARCHAR  -- Why it disagrees, or has no time, as far as that is known.
+    cause VARCHAR,  -- Why it disagrees, or has no time, as far as that is known.
+    waited_ns BIGINT,  -- [ns] What collectives waited for other ranks when they were recorded, summed: recorded_ns has the transfer only. NULL where it is not known: recorded_ns has it, too.
+    wait_ns DOUBLE  -- [ns] What they waited in the replay, the median of the steps; replay_ns has the transfer only.
 );

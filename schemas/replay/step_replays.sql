@@ -30,5 +30,8 @@ CREATE TABLE step_replays (
     uncaptured VARCHAR,  -- Operators between them, which cannot be captured, JSON.
     memory_bytes BIGINT,  -- [bytes] Most memory that was in use.
     notes VARCHAR,  -- What was made in place of tensors of the step, JSON.
-    reason VARCHAR  -- Why the mode has no times.
+    reason VARCHAR,  -- Why the mode has no times.
+    rank INTEGER,  -- Its rank, where it is of a job of several.
+    ranks INTEGER,  -- Ranks that ran it at once, with their collectives; 1: alone, and collectives of several ranks are stood in for.
+    streams INTEGER  -- Streams that its calls ran on.
 );

@@ -1,0 +1,188 @@
+"""Records jobs of two ranks, replays their steps whole on two GPUs at once, and compares wall times with the model's.
+
+    PYTHONPATH=. python3 benchmarks/gpu/replay_tensor_parallel_steps.py OUT [SECONDS]
+
+A decoder that is shared out to both (prefill and decode, by itself and as CUDA graphs), and a training step whose
+gradients are summed in buckets. The model's wall time is that of the recording: without the profiler, on both GPUs.
+Nothing begins that would not end within SECONDS (200). OUT/steps.json has the comparison, the tables lie beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
+DECODER = (
+    "llama-2-7b", "--layers", "8", "--batch", "4", "--prompt", "1024", "--new-tokens", "4", "--workloads",
+    "prefill,decode", "--cuda-graphs", "--seconds", "2", "--iterations", "3",
+)  # fmt: skip
+TINY = (
+    "llama-2-7b", "--tiny", "--device", "cpu", "--prompt", "16", "--new-tokens", "2", "--seconds", "0.3",
+    "--workloads", "prefill",
+)  # fmt: skip
+TRAINING = ("--seconds", "2", "--iterations", "3", "--script", "benchmarks/gpu/data_parallel_program.py")
+WALLS = """
+    SELECT t.name AS trace, t.rank, m.value AS model_wall_ns, m.low, m.high
+    FROM measurements AS m JOIN traces AS t USING (trace_id)
+    WHERE m.quantity = 'wall_ns' AND m.repetition IS NULL ORDER BY ALL
+"""
+STEPS = """
+    SELECT t.name AS trace, r.* FROM step_replays AS r JOIN traces AS t ON t.trace_id = r.recorded_trace ORDER BY ALL
+"""
+KERNELS = """
+    SELECT t.name AS trace, k.mode, n.short_name AS kernel, k.grade, sum(k.launches) AS launches,
+        sum(k.recorded_ns) AS recorded_ns, sum(k.replay_ns) AS replay_ns, sum(k.waited_ns) AS waited_ns,
+        sum(k.wait_ns) AS wait_ns, sum(k.close_ns) AS close_ns, any_value(k.reason) AS reason
+    FROM step_kernels AS k JOIN step_replays AS r USING (run_id, step_id, mode)
+    JOIN traces AS t ON t.trace_id = r.recorded_trace JOIN signatures AS s USING (signature_id)
+    JOIN kernel_names AS n USING (name_id)
+    GROUP BY ALL ORDER BY t.name, k.mode, recorded_ns DESC
+"""
+
+
+@dataclass
+class Job:
+    """Where results lie, until when parts may begin, and what each took."""
+
+    out: Path
+    work: Path
+    until: float
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def left(self) -> float:
+        """Seconds."""
+        return self.until - time.monotonic()
+
+    def python(self, name: str, *words: str) -> bool:
+        """Run Python with these words, to the end or to the end of the time; what it says goes to a file."""
+        begun = time.monotonic()
+        with (self.out / f"{name}.txt").open("w") as said:
+            try:
+                code = subprocess.call([sys.executable, *words], stdout=said, stderr=said, timeout=max(1, self.left()))
+            except subprocess.TimeoutExpired:
+                code = -1
+        self.seconds[name] = round(time.monotonic() - begun, 1)
+        sys.stdout.write(f"{self.seconds[name]:6.1f} s  exit {code}  {name}\n")
+        sys.stdout.flush()
+        return code == 0
+
+    def kerneldb(self, name: str, database: str, *words: str) -> bool:
+        """Run a command on one of the databases."""
+        return self.python(name, "-m", "kerneldb", words[0], "--db", str(self.work / f"{database}.duckdb"), *words[1:])
+
+
+@dataclass(frozen=True)
+class Part:
+    """Steps that are replayed by one command: traces of a database, on how many GPUs, and how long that takes."""
+
+    name: str
+    database: str
+    where: str
+    gpus: int = 2
+    seconds: float = 30.0
+
+    def plan(self, job: Job) -> bool:
+        """Plan the steps."""
+        words = ("replay", "--in-context", "--where", self.where, "--write-plan", str(job.work / f"{self.name}.plan"))
+        return job.kerneldb(f"plan-{self.name}", self.database, *words)
+
+    def replay(self, job: Job, device: tuple[str, ...]) -> None:
+        """Run them, and bring the results into the database."""
+        plan, journal = (str(job.work / f"{self.name}.{kind}") for kind in ("plan", "journal"))
+        gpus = ("--gpus", str(self.gpus)) if self.gpus > 1 else ()
+        words = ("-P", "-m", "kerneldb.replay", plan, "--journal", journal, "--no-energy", *gpus, *device)
+        job.python(f"replay-{self.name}", *words)
+
+    def read(self, job: Job) -> None:
+        """Bring the results into the database."""
+        plan, journal = (str(job.work / f"{self.name}.{kind}") for kind in ("plan", "journal"))
+        job.kerneldb(f"read-{self.name}", self.database, "replay", "--write-plan", plan, "--read-journal", journal)
+
+
+PARTS = (
+    Part("prefill", "decoder", "trace LIKE '%-prefill-rank%'"),
+    Part("decode-graph", "decoder", "trace LIKE '%-decode-cuda-graph-rank%'"),
+    Part("training", "training", "true"),
+    Part("prefill-alone", "decoder", "trace LIKE '%-prefill-rank0'", gpus=1, seconds=25.0),
+    Part("decode", "decoder", "trace LIKE '%-decode-rank%'"),
+    Part("prefill-graph", "decoder", "trace LIKE '%-prefill-cuda-graph-rank%'"),
+)
+
+
+def rows(job: Job, database: str, name: str, sql: str) -> list[dict[str, Any]]:
+    """The rows of a query, which also lie in OUT."""
+    path = job.out / f"{database}.{name}.json"
+    job.kerneldb(f"query-{database}-{name}", database, "query", sql, "--json", "--output", str(path))
+    found: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
+    return found
+
+
+def told(job: Job, database: str) -> list[dict[str, Any]]:
+    """The wall time of each replayed step against the model's; the KERNELS are written too."""
+    walls = {row["trace"]: row["model_wall_ns"] for row in rows(job, database, "walls", WALLS)}
+    steps = rows(job, database, "steps", STEPS)
+    rows(job, database, "kernels", KERNELS)
+    return [
+        {
+            **{name: step[name] for name in ("trace", "rank", "ranks", "mode", "recorded_as", "calls", "rebuilt")},
+            **{name: step[name] for name in ("apart", "filled", "streams", "segments", "wall_ns", "reason")},
+            "model_wall_ns": walls.get(step["trace"]),
+            "off_pct": 100 * (step["wall_ns"] / walls[step["trace"]] - 1)
+            if step["wall_ns"] and walls.get(step["trace"]) and step["mode"] == step["recorded_as"]
+            else None,
+        }
+        for step in steps
+    ]
+
+
+def main() -> int:
+    """Record, plan, replay, compare."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("seconds", type=float, nargs="?", default=200.0)
+    parser.add_argument("--tiny", action="store_true", help="on a CPU, where traces have no kernels: records only")
+    given = parser.parse_args()
+    os.environ.update(NO_MULTICAST)
+    given.out.mkdir(parents=True, exist_ok=True)
+    work = given.out / ".work" if given.tiny else Path("/tmp/kerneldb-steps")  # noqa: S108 (a machine of our own)
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    job = Job(given.out, work, time.monotonic() + given.seconds)
+    device = ("--device", "cpu") if given.tiny else ()
+    model = TINY if given.tiny else DECODER
+    plans: dict[str, Future[bool]] = {}
+    with ThreadPoolExecutor(4) as pool:
+        job.kerneldb("record-decoder", "decoder", "record", *model, "--tp", "2", "--output", str(work / "decoder"))
+        # a database is written by one process at a time: plans only read
+        plans |= {one.name: pool.submit(one.plan, job) for one in PARTS if one.database == "decoder"}
+        output = ("--output", str(work / "training"))
+        job.kerneldb("record-training", "training", "record", *device, "--tp", "2", *output, *TRAINING)
+        plans |= {one.name: pool.submit(one.plan, job) for one in PARTS if one.database == "training"}
+        done = [one for one in PARTS if plans[one.name].result() and job.left() > one.seconds]
+        for one in done if not given.tiny else ():
+            if job.left() > one.seconds:
+                one.replay(job, device)
+    job.until = time.monotonic() + 60  # reading what there is takes no GPU
+    for one in done if not given.tiny else ():
+        if any(work.glob(f"{one.name}.journal*")):
+            one.read(job)
+    found = [row for database in ("decoder", "training") for row in told(job, database)]
+    (job.out / "steps.json").write_text(json.dumps({"seconds": job.seconds, "steps": found}, indent=1))
+    sys.stdout.write("".join(f"{json.dumps(row)}\n" for row in found))
+    for path in work.glob("*.journal*"):
+        shutil.copy(path, job.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
