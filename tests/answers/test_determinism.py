@@ -105,6 +105,7 @@ COMMON: dict[str, Any] = {
     "start_ns": 0, "step_ns": 3000, "stored_numbers": [0, 1], "stored_several": False, "stored_step_ns": 4096,
     "stored_traces": ["id before", "id after"], "text": "before", "texts": ["kernel_2"], "threshold": 0.0, "times": 3,
     "timing": "timeline", "top": 3, "trace": "before", "trace_id": "id before",
+    "trace_ids": ["id before", "id after"],
     "first": 0, "from_ns": 0, "host": False, "label": "ProfilerStep#1", "last": 40, "phase": None, "until_ns": 10**9,
     "traces": ["counters", "counters after"], "wanted": "*", "whole": False,
     "branch": None, "lines": 5, "runs": 9, "series_id": "series", "since": None, "subject": None,
