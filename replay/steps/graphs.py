@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import functools
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -102,7 +103,7 @@ def _captured(player: Player, alone: set[int]) -> Captured:
             place += 1
             continue
         graph = torch.cuda.CUDAGraph()
-        with capturing(graph, pool):
+        with capturing(graph, pool), player.lanes.open():
             while place < len(calls) and place not in alone:
                 _step(player, place)
                 place += 1
@@ -115,12 +116,10 @@ def _captured(player: Player, alone: set[int]) -> Captured:
 
 
 def _step(player: Player, place: int) -> None:
-    player.before(player.step.calls[place])
     try:
-        player.make(place)
+        player.play(place)
     except FAILURES as error:
         raise _RefusedError(place) from error
-    player.after(player.step.calls[place])
 
 
 def _by_itself(player: Player, place: int, held: list[Any]) -> Callable[[], object]:
@@ -149,6 +148,30 @@ def _name(player: Player, place: int) -> str:
 
 
 Found = list[tuple[list[Activity], list[list[float]]]]
+
+
+def aligned_by_stream(
+    launched: Sequence[Sequence[Activity]], streams: Sequence[int], activities: Sequence[Activity], runs: int
+) -> Found | None:
+    """As `aligned`, each stream by itself where the names of kernels tell streams apart.
+
+    Which kernel of two streams begins first differs from run to run.
+    """
+    names: dict[int, set[str]] = defaultdict(set)
+    for some, stream in zip(launched, streams, strict=True):
+        names[stream].update(one.name for one in some)
+    if len(names) < 2 or len(set().union(*names.values())) < sum(map(len, names.values())):  # noqa: PLR2004 (one)
+        return aligned(launched, activities, runs)
+    found: Found = [([], []) for _ in launched]
+    elsewhere = {name for stream, some in names.items() if stream for name in some}
+    for stream, own in names.items():
+        ran = [one for one in activities if (one.name in own if stream else one.name not in elsewhere)]
+        of_it = [some if its == stream else [] for some, its in zip(launched, streams, strict=True)]
+        part = aligned(of_it, ran, runs)
+        if part is None:
+            return None
+        found = [mine if mine[0] else other for mine, other in zip(found, part, strict=True)]
+    return found
 
 
 def aligned(launched: Sequence[Sequence[Activity]], activities: Sequence[Activity], runs: int) -> Found | None:

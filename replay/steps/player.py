@@ -28,6 +28,7 @@ from kerneldb.replay.routes.base import Call
 from kerneldb.replay.routes.triton import KernelCall
 from kerneldb.replay.steps import exchanges
 from kerneldb.replay.steps.exchanges import ALONE_IN_STEP, StepExchange, Together
+from kerneldb.replay.steps.streams import Lanes, scheduled
 from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.steps import UNKNOWN, Exchange, Step, StepCall, Tensor
 
@@ -65,6 +66,7 @@ class Clock:
             torch.cuda._sleep(max(1, int(nanoseconds * self._cycles_per_ns)))
 
 
+Around = Callable[[int], contextlib.AbstractContextManager[Any]]
 Fills = tuple[Any, Any, int, TensorSpec | None]
 
 
@@ -111,6 +113,7 @@ class Player:
         self.items = items
         self.device = device
         self.together = together
+        self.lanes = Lanes(scheduled(step), device)
         self.filled: dict[str, str] = dict.fromkeys(filled, "it broke the worker")
         self.attempts: Counter[str] = Counter()
         self.notes: Counter[str] = Counter()
@@ -208,20 +211,30 @@ class Player:
 
     # Running.
 
-    def run(self, around: Callable[[int], contextlib.AbstractContextManager[Any]] | None = None) -> None:
+    def run(self, around: Around | None = None) -> None:
         """Run the step once; each call inside what `around` gives for its place."""
         import torch
 
         self.begin()
-        with torch.no_grad():
+        with torch.no_grad(), self.lanes.open():
+            if self.lanes.several or around is not None:
+                for place in range(len(self.step.calls)):
+                    self.play(place, around)
+                return
             for place, call in enumerate(self.step.calls):
                 self.before(call)
-                if around is None:
-                    self.make(place)
-                else:
-                    with around(place):
-                        self.make(place)
+                self.make(place)
                 self.after(call)
+
+    def play(self, place: int, around: Around | None = None) -> None:
+        """Make a call with what is allocated before it and freed after it, on its stream."""
+        call = self.step.calls[place]
+        with self.lanes.at(place):
+            self.before(call)
+            with contextlib.nullcontext() if around is None else around(place):
+                self.make(place)
+        self.lanes.release(place, self._storages)
+        self.after(call)
 
     def begin(self) -> None:
         """Free what the step before left over."""
@@ -410,7 +423,8 @@ class Player:
 
         known = self.step.storages[storage]
         where = "cpu" if known.host else self.device
-        self._storages[storage] = torch.empty(known.bytes, dtype=torch.uint8, device=where).untyped_storage()
+        with self.lanes.home(storage):
+            self._storages[storage] = torch.empty(known.bytes, dtype=torch.uint8, device=where).untyped_storage()
 
     def _give(self, storage: int, place: int, spec: TensorSpec | None) -> None:
         """Make a storage that stays: one from before the step, or one that nothing in the step has made."""

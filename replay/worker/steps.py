@@ -29,7 +29,7 @@ from kerneldb.replay.routes import base
 from kerneldb.replay.routes.grades import CallMatch
 from kerneldb.replay.steps.choosing import Seen, choose
 from kerneldb.replay.steps.exchanges import ALONE_IN_STEP, Together, joined, ordered
-from kerneldb.replay.steps.graphs import Captured, aligned, capture
+from kerneldb.replay.steps.graphs import Captured, aligned_by_stream, capture
 from kerneldb.replay.steps.player import Player
 from kerneldb.replay.steps.rehearsal import rehearse
 from kerneldb.replay.wire.messages import Begin, Send, StepDone
@@ -258,7 +258,8 @@ class StepRun:
         with Session(gpu=True, ordered=True) as session:
             for _ in range(self._options.runs):
                 self._once(captured.replay)
-        found = aligned(launched, session.activities, self._options.runs)
+        streams = self._player.lanes.schedule.streams
+        found = aligned_by_stream(launched, streams, session.activities, self._options.runs)
         if not all(self._ranks.gather(found is not None)) or found is None:
             self._tell(self._result("cuda_graph", (), reason="the runs of the graph differ in their kernels"))
             return
@@ -331,6 +332,7 @@ class StepRun:
             memory_bytes=_most_memory(self._options),
             wall_s=round(time.monotonic() - self._started, 3),
             ranks=self._ranks.place.world_size,
+            streams=player.lanes.schedule.count if player.lanes.several else 1,
             **more,
         )
 
