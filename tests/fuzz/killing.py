@@ -240,7 +240,7 @@ def _has_lakes() -> bool:
     return True
 
 
-def run(names: Sequence[str], each: int, share: Share = WHOLE) -> int:
+def run(names: Sequence[str], each: int, share: Share = WHOLE, number: int = 0) -> int:
     """Interrupt the named commands, and print what is wrong."""
     scenes.preload()
     began, wrong, done = time.monotonic(), 0, 0
@@ -249,7 +249,7 @@ def run(names: Sequence[str], each: int, share: Share = WHOLE) -> int:
     ):
         sys.stdout.write(NO_LAKE)
         names = [name for name in names if not COMMANDS[name].needs_lakes]
-    for what, problem in trials(Scene(Path(tempfile.gettempdir())), names, each, share):
+    for what, problem in trials(Scene(Path(tempfile.gettempdir()), number), names, each, share):
         done += 1
         if problem is not None:
             wrong += 1
@@ -265,11 +265,12 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=10, help="so many kills of each command; 0: at every call")
     parser.add_argument("--command", action="append", choices=[*COMMANDS], help="only this one; may be repeated")
     parser.add_argument("--shard", default="1/1", metavar="I/N", help="only the I-th of N parts of the kills")
+    parser.add_argument("--scene", type=int, default=0, help="another number: larger databases, with other traces")
     parser.add_argument("--inner", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.inner:
         part, parts = map(int, given.shard.split("/"))
-        return run(given.command or [*COMMANDS], given.each or 1 << 20, (part - 1, parts))
+        return run(given.command or [*COMMANDS], given.each or 1 << 20, (part - 1, parts), given.scene)
     with tempfile.TemporaryDirectory(prefix="kill-") as folder:
         (Path(folder) / "tmp").mkdir()
         library = calls.built(Path(folder))

@@ -9,6 +9,7 @@ import importlib
 import json
 import lzma
 import os
+import random
 import resource
 import shutil
 import signal
@@ -20,7 +21,7 @@ from typing import Any, Final
 from kerneldb.cli import cli
 from tests.conftest import ROOT
 from tests.fuzz import calls
-from tests.ingest.traces import everything, kineto
+from tests.ingest.traces import LAYOUTS, T0, everything, kineto
 
 Contents = dict[str, list[str]]
 Files = Mapping[str, bytes]
@@ -149,10 +150,24 @@ def _rows(con: Any) -> Contents:
     }
 
 
-class Scene:
-    """A folder in which commands run, and what each begins with."""
+def texts(number: int) -> list[str]:
+    """Traces of a scene: what its commands take, another one, and those that its databases hold besides."""
+    if number == 0:
+        found, more = kineto(everything()), 0
+    else:
+        dice = random.Random(number)
+        trace = everything()
+        for at in range(T0 + 1_000_000, T0 + 1_000_000 + 1_000 * dice.randrange(3_000), 1_000):
+            trace.api("cudaLaunchKernel", at, 200, at)
+            trace.kernel(f"gemm_{at // 1000 % 70}", at + 300, 400, at)
+        found, more = dice.choice([*LAYOUTS.values()])(trace), dice.randrange(1, 5)
+    return [found, *(found.replace("gemm", name) for name in ("gemv", *(f"more{one}" for one in range(more))))]
 
-    def __init__(self, root: Path) -> None:
+
+class Scene:
+    """A folder in which commands run, and what each begins with; scenes of other numbers have other traces."""
+
+    def __init__(self, root: Path, number: int = 0) -> None:
         self.root = root
         self.said = root / "said"
         self.home = root / "home"
@@ -161,9 +176,13 @@ class Scene:
             "TRACE": str(root / "trace.json"), "OTHER": str(root / "other.json"), "FILLED": str(root / "filled.duckdb"),
             "LAKE": self.lake, "DATA": str(self.home / "data"),
         }  # fmt: skip
-        text = kineto(everything())
-        Path(self.files["TRACE"]).write_text(text, encoding="utf-8")
-        Path(self.files["OTHER"]).write_text(text.replace("gemm", "gemv"), encoding="utf-8")
+        self.more = root / "more"
+        self.more.mkdir(exist_ok=True)
+        first, second, *others = texts(number)
+        Path(self.files["TRACE"]).write_text(first, encoding="utf-8")
+        Path(self.files["OTHER"]).write_text(second, encoding="utf-8")
+        for at, text in enumerate(others):
+            (self.more / f"more{at}.json").write_text(text, encoding="utf-8")
         self._begin: dict[str, Files] = {"nothing": {}}
 
     def begin(self, what: str) -> Files:
@@ -174,7 +193,8 @@ class Scene:
 
     def _filled(self) -> Files:
         path = Path(self.files["FILLED"])
-        self.run("ingest", "TRACE", database=path)
+        if self.run("ingest", "TRACE", *map(str, sorted(self.more.iterdir())), database=path):
+            raise RuntimeError(self.said.read_text())
         return {NAME: path.read_bytes()}
 
     def _old(self) -> Files:
