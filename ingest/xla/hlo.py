@@ -197,12 +197,15 @@ class Module:
         return Described(row, metadata.text(2), self._source(metadata))
 
     def operation(self, one: Instruction) -> str:
-        """What it computes: its opcode; of a fusion the main operation inside; of a known library call what it does."""
+        """What it computes: its opcode; of a fusion the main operation inside; of a known library call what it does.
+
+        What begins here and ends at another instruction (`all-reduce-start`) is named like what does both.
+        """
         if one.opcode == "custom-call":
             target = one.target or ""
             return next((name for pattern, name in LIBRARIES if pattern.fullmatch(target)), one.opcode)
         if one.opcode != "fusion":
-            return one.opcode
+            return one.opcode.removesuffix("-start")
         inside = {inner.opcode for inner in self._fused(one)}
         return next((opcode for opcode in MAIN if opcode in inside), one.opcode)
 

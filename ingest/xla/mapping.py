@@ -11,13 +11,18 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kerneldb.ingest.xla.hlo import LOOPS, Instruction, Module, stem
 
 BY_NAME, BY_OP, BY_ORDER = "kernel name", "hlo_op", "order in the command buffer"
-FUSED, COPIED, CALLED = "fusion", "copy", "library"
+FUSED, COPIED, CALLED, COLLECTIVE = "fusion", "copy", "library", "collective"
+COLLECTIVES: Final = re.compile(
+    r"(all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute|collective-broadcast|send|"
+    r"recv)(-start)?"
+)
 
 
 class Launch(NamedTuple):
@@ -113,7 +118,7 @@ class Mapper:
         for (start, end), (begin, stop) in zip(
             _gaps(fused, len(tokens)), _gaps(fusions, len(instructions)), strict=True
         ):
-            for role in (COPIED, CALLED):
+            for role in (COPIED, CALLED, COLLECTIVE):
                 _fill(laid, [at for at in range(start, end) if kernels[at] == role], instructions[begin:stop], role)
         return laid
 
@@ -121,6 +126,8 @@ class Mapper:
         kind, _, name = token.partition(":")
         if kind == COPIED or name.startswith("memcpy"):
             return COPIED
+        if name.startswith("nccl"):
+            return COLLECTIVE
         return None if kind == "memset" else FUSED if name in self._module.by_kernel else CALLED
 
 
@@ -131,6 +138,8 @@ def _kind(one: Launch) -> str:
 def _role_of(one: Instruction) -> str:
     if one.opcode.startswith("copy"):
         return COPIED
+    if COLLECTIVES.fullmatch(one.opcode):
+        return COLLECTIVE
     return CALLED if one.opcode in ("custom-call", "convolution", "dot", "sort") else FUSED
 
 

@@ -558,8 +558,8 @@ WHERE d.name IS NOT NULL AND list_contains($trace_ids::VARCHAR[], d.trace_id)
 GROUP BY d.trace_id;
 
 -- name: order
--- Traces that hold the same work, best first: PyTorch (it knows the operators), then with durations, more launches, more exact durations, host
--- calls, more metrics, longer names (some prints cut them).
+-- Traces that hold the same work, best first: PyTorch (it knows the operators), then with durations, more launches, more exact durations, sizes
+-- of operators, host calls, more metrics, longer names (some prints cut them).
 SELECT t.trace_id
 FROM traces AS t
 LEFT JOIN (
@@ -592,6 +592,7 @@ ORDER BY
     t.launches DESC,
     coalesce(printed.tolerance_ns, 0),
     coalesce(measured.coarseness, 0),
+    t.has_shapes IS NOT TRUE,
     calls.trace_id IS NULL,
     coalesce(measured.n, 0) DESC,
     sums.letters DESC,

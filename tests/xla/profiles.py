@@ -115,6 +115,14 @@ def module(*, in_a_loop: bool = False) -> bytes:
     return message((1, message((1, "jit_step"), (3, [inner, main, *around]), (6, entry), (7, message((1, schedule))))))
 
 
+def program(*listed: bytes) -> bytes:
+    """A module with one computation, scheduled as it is listed."""
+    numbers = list(range(1, len(listed) + 1))
+    schedule = message((1, message((1, 1), (2, message((1, numbers))))))
+    main = message((1, "main"), (2, list(listed)), (5, 1))
+    return message((1, message((1, "jit_step"), (3, main), (6, 1), (7, schedule))))
+
+
 def kernel(name: str, start: int, op: str, duration: int = 500, **stats: Any) -> Event:
     """A kernel of the module."""
     common = {"correlation_id": 1, "context_id": "$$1", "kernel_details": f"@{KERNEL}", "hlo_op": f"@{op}"}

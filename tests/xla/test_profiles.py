@@ -19,7 +19,20 @@ from kerneldb.ingest.xla.diagnostics import diagnostics
 from tests.ingest.conversion import Converted
 from tests.protobuf import message
 from tests.rocprof.conversion import converted, launch_rows
-from tests.xla.profiles import KERNEL, Event, Plane, as_json, buffered, direct, kernel, module, space
+from tests.xla.profiles import (
+    KERNEL,
+    Event,
+    Plane,
+    as_json,
+    buffered,
+    direct,
+    instruction,
+    kernel,
+    module,
+    program,
+    shape,
+    space,
+)
 
 
 def read(tmp_path: Path, data: bytes, name: str = "host.xplane.pb") -> Converted:
@@ -89,6 +102,28 @@ def test_a_product_says_its_sizes(tmp_path: Path) -> None:
     rows = launch_rows(read(tmp_path, space(direct())), "op", "scalars")
     said = "bf16[64,128] x bf16[128,32] -> bf16[64,32], lhs_contracting_dims={1}, rhs_contracting_dims={0}"
     assert [row["scalars"] for row in rows if row["op"] == "hlo::dot"] == [f'["", "", "{said}"]'] * 2
+
+
+def test_a_buffer_with_a_collective(tmp_path: Path) -> None:
+    """As two H100 recorded it (jax 0.11.2): NCCL runs between the fusions, and its instruction is in the schedule."""
+    listed = [
+        instruction(1, "x", "parameter", shape(64, 32)),
+        instruction(2, "wrapped_tanh", "fusion", shape(64, 32), (1,)),
+        instruction(3, "reduce_scatter.1", "reduce-scatter", shape(32, 32), (2,)),
+        instruction(4, "loop_add_fusion", "fusion", shape(32, 32), (3,)),
+        instruction(5, "all-gather.2", "all-gather-start", shape(64, 32), (4,)),
+        instruction(6, "all-gather-done.2", "all-gather-done", shape(64, 32), (5,)),
+    ]
+    names = (
+        "wrapped_tanh",
+        "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL",
+        "loop_add_fusion",
+        "ncclDevKernel_AllGather",
+    )
+    ran = [kernel(name, 1_000 * n, "command_buffer_1", cuda_graph_id=4) for n, name in enumerate(names, 1)]
+    found = calls(read(tmp_path, space(ran, modules={"jit_step(10)": program(*listed)})))
+    ops = ("hlo::fusion", "hlo::reduce-scatter", "hlo::fusion", "hlo::all-gather")
+    assert [row[1::2] for row in found] == [(op, "order in the command buffer") for op in ops]
 
 
 def test_where_the_order_does_not_fit_names_count(tmp_path: Path) -> None:
@@ -164,6 +199,20 @@ def test_a_session_counts_once(tmp_path: Path, first: str) -> None:
         assert database.sql("SELECT count(*) AS n, sum(duration_ns)::BIGINT AS ns FROM kernels").rows() == [
             {"n": 4, "ns": 2000}
         ]
+        assert database.sql("SELECT era FROM traces WHERE is_primary").rows() == [{"era": "xplane"}]
+
+
+@pytest.mark.parametrize("first", ["host.xplane.pb", "host.trace.json"])
+def test_the_file_with_shapes_is_primary(tmp_path: Path, first: str) -> None:
+    """Instructions that share a kernel have names of their own in the JSON, which then has more names."""
+    ran = [kernel("loop_add_fusion_1", 1_000 * n, f"loop_add_fusion_with_a_long_name.{n}") for n in (1, 2)]
+    json_too = [kernel("loop_add_fusion_1", 1_000 * n, f"another_name_{'of_a_fusion_' * n}.{n}") for n in (1, 2)]
+    known = kernel("loop_add_fusion_1", 3_000, "loop_add_fusion.1")
+    files = {"host.xplane.pb": space([*ran, known]), "host.trace.json": as_json([*json_too, known])}
+    with kerneldb.open(tmp_path / "kernels.duckdb") as database:
+        for name in (first, *(files.keys() - {first})):
+            (tmp_path / name).write_bytes(files[name])
+            database.ingest(tmp_path / name)
         assert database.sql("SELECT era FROM traces WHERE is_primary").rows() == [{"era": "xplane"}]
 
 
