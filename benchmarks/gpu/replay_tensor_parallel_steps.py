@@ -10,9 +10,11 @@ Nothing begins that would not end within SECONDS (200). OUT/steps.json has the c
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -23,14 +25,16 @@ from typing import Any
 
 NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
 DECODER = (
-    "llama-2-7b", "--layers", "8", "--batch", "4", "--prompt", "1024", "--new-tokens", "4", "--workloads",
-    "prefill,decode", "--cuda-graphs", "--seconds", "2", "--iterations", "3",
+    "llama-2-7b", "--layers", "8", "--batch", "4", "--prompt", "1024", "--new-tokens", "2", "--workloads",
+    "prefill,decode", "--seconds", "1.5", "--iterations", "3",
 )  # fmt: skip
+GRAPHS = ("--cuda-graphs",)
 TINY = (
     "llama-2-7b", "--tiny", "--device", "cpu", "--prompt", "16", "--new-tokens", "2", "--seconds", "0.3",
     "--workloads", "prefill",
 )  # fmt: skip
-TRAINING = ("--seconds", "2", "--iterations", "3", "--script", "benchmarks/gpu/data_parallel_program.py")
+READING_S = 25.0
+TRAINING = ("--seconds", "1.5", "--iterations", "3", "--script", "benchmarks/gpu/data_parallel_program.py")
 WALLS = """
     SELECT t.name AS trace, t.rank, m.value AS model_wall_ns, m.low, m.high
     FROM measurements AS m JOIN traces AS t USING (trace_id)
@@ -63,14 +67,20 @@ class Job:
         """Seconds."""
         return self.until - time.monotonic()
 
-    def python(self, name: str, *words: str) -> bool:
+    def python(self, name: str, *words: str, longest: float = 200.0) -> bool:
         """Run Python with these words, to the end or to the end of the time; what it says goes to a file."""
         begun = time.monotonic()
         with (self.out / f"{name}.txt").open("w") as said:
+            limit = max(1.0, min(self.left(), longest))
+            process = subprocess.Popen([sys.executable, *words], stdout=said, stderr=said)
             try:
-                code = subprocess.call([sys.executable, *words], stdout=said, stderr=said, timeout=max(1, self.left()))
+                code = process.wait(limit)
             except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGINT)  # which ends its workers, too
                 code = -1
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(10)
+                process.kill()
         self.seconds[name] = round(time.monotonic() - begun, 1)
         sys.stdout.write(f"{self.seconds[name]:6.1f} s  exit {code}  {name}\n")
         sys.stdout.flush()
@@ -83,13 +93,18 @@ class Job:
 
 @dataclass(frozen=True)
 class Part:
-    """Steps that are replayed by one command: traces of a database, on how many GPUs, and how long that takes."""
+    """Steps that are replayed by one command: traces of a database, on how many GPUs.
+
+    It is begun where so many `seconds` are left, and ended after the `longest`.
+    """
 
     name: str
     database: str
     where: str
     gpus: int = 2
-    seconds: float = 30.0
+    options: tuple[str, ...] = ()
+    seconds: float = 25.0
+    longest: float = 60.0
 
     def plan(self, job: Job) -> bool:
         """Plan the steps."""
@@ -100,8 +115,19 @@ class Part:
         """Run them, and bring the results into the database."""
         plan, journal = (str(job.work / f"{self.name}.{kind}") for kind in ("plan", "journal"))
         gpus = ("--gpus", str(self.gpus)) if self.gpus > 1 else ()
-        words = ("-P", "-m", "kerneldb.replay", plan, "--journal", journal, "--no-energy", *gpus, *device)
-        job.python(f"replay-{self.name}", *words)
+        words = (
+            "-P",
+            "-m",
+            "kerneldb.replay",
+            plan,
+            "--journal",
+            journal,
+            "--no-energy",
+            *gpus,
+            *device,
+            *self.options,
+        )
+        job.python(f"replay-{self.name}", *words, longest=self.longest)
 
     def read(self, job: Job) -> None:
         """Bring the results into the database."""
@@ -111,10 +137,10 @@ class Part:
 
 PARTS = (
     Part("prefill", "decoder", "trace LIKE '%-prefill-rank%'"),
+    Part("training", "training", "true", options=("--no-loops",)),
     Part("decode-graph", "decoder", "trace LIKE '%-decode-cuda-graph-rank%'"),
-    Part("training", "training", "true"),
-    Part("prefill-alone", "decoder", "trace LIKE '%-prefill-rank0'", gpus=1, seconds=25.0),
-    Part("decode", "decoder", "trace LIKE '%-decode-rank%'"),
+    Part("prefill-alone", "decoder", "trace LIKE '%-prefill-rank0'", gpus=1, options=("--no-loops",)),
+    Part("decode", "decoder", "trace LIKE '%-decode-rank%'", options=("--no-loops",)),
     Part("prefill-graph", "decoder", "trace LIKE '%-prefill-cuda-graph-rank%'"),
 )
 
@@ -145,6 +171,15 @@ def told(job: Job, database: str) -> list[dict[str, Any]]:
     ]
 
 
+def record_decoder(job: Job, tiny: bool) -> None:
+    """Record it; without CUDA graphs where those cannot be made."""
+    for place, further in enumerate((*((GRAPHS,) if not tiny else ()), ())):
+        output = ("--output", str(job.work / f"decoder{place or ''}"))
+        words = ("record", *(TINY if tiny else DECODER), *further, "--tp", "2", "--name", "decoder", *output)
+        if job.kerneldb(f"record-decoder{place or ''}", "decoder", *words):
+            return
+
+
 def main() -> int:
     """Record, plan, replay, compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -157,23 +192,23 @@ def main() -> int:
     work = given.out / ".work" if given.tiny else Path("/tmp/kerneldb-steps")  # noqa: S108 (a machine of our own)
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
-    job = Job(given.out, work, time.monotonic() + given.seconds)
+    job = Job(given.out, work, time.monotonic() + given.seconds - READING_S)
     device = ("--device", "cpu") if given.tiny else ()
-    model = TINY if given.tiny else DECODER
     plans: dict[str, Future[bool]] = {}
-    with ThreadPoolExecutor(4) as pool:
-        job.kerneldb("record-decoder", "decoder", "record", *model, "--tp", "2", "--output", str(work / "decoder"))
-        # a database is written by one process at a time: plans only read
+    with ThreadPoolExecutor(1) as pool:
+        record_decoder(job, given.tiny)
+        # a database is written by one process at a time: what follows only reads
         plans |= {one.name: pool.submit(one.plan, job) for one in PARTS if one.database == "decoder"}
         output = ("--output", str(work / "training"))
         job.kerneldb("record-training", "training", "record", *device, "--tp", "2", *output, *TRAINING)
         plans |= {one.name: pool.submit(one.plan, job) for one in PARTS if one.database == "training"}
-        done = [one for one in PARTS if plans[one.name].result() and job.left() > one.seconds]
-        for one in done if not given.tiny else ():
-            if job.left() > one.seconds:
+        done = []
+        for one in () if given.tiny else PARTS:
+            if plans[one.name].result() and job.left() > one.seconds:
                 one.replay(job, device)
-    job.until = time.monotonic() + 60  # reading what there is takes no GPU
-    for one in done if not given.tiny else ():
+                done.append(one)
+    job.until = time.monotonic() + 2 * READING_S
+    for one in done:
         if any(work.glob(f"{one.name}.journal*")):
             one.read(job)
     found = [row for database in ("decoder", "training") for row in told(job, database)]
