@@ -30,7 +30,7 @@ from kerneldb.replay.recording.ranks import Place, Ranks, free_ports
 from kerneldb.replay.routes import collective, grades
 from kerneldb.replay.routes.collective import Exchange
 from kerneldb.replay.wire import plan
-from kerneldb.replay.wire.messages import Begin, Broken, Done, Job, Result, Send, Sender, Unusable
+from kerneldb.replay.wire.messages import Begin, Broken, Done, Job, Message, Result, Send, Sender, Unusable
 from kerneldb.replay.wire.plan import Item, Plan
 from kerneldb.replay.wire.results import Activity, CallResult, Grade, failure
 from kerneldb.replay.worker.executor import BrokenDeviceError, Verdict, success, usual
@@ -55,7 +55,7 @@ def main() -> int:
     job = codec.load(Job, sys.stdin.readline(), own=True)
     given = os.environ.get(RANK)
     own = Place(*map(int, given.split(","))) if given else Place(0, len(devices), free_ports(1)[0])
-    send: Send = Sender(int(sys.argv[2])) if own.rank == 0 else lambda _: None  # nobody listens to the others
+    send: Send = Sender(int(sys.argv[2])) if own.rank == 0 else _say  # nobody listens to the others
     if own.rank == 0:
         _start_others(job, devices, own)
     job = dataclasses.replace(job, options=dataclasses.replace(job.options, device=devices[own.rank]))
@@ -112,10 +112,18 @@ def _start_others(job: Job, devices: Sequence[str], own: Place) -> None:
 def _watch(process: subprocess.Popen[bytes], rank: int) -> None:
     """Others would wait for a rank that has died for as long as NCCL has patience."""
     code = process.wait()
-    if code:
-        sys.stderr.write(f"rank {rank} ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}\n")
+    if code < 0:
+        sys.stderr.write(f"rank {rank} ended with signal {-code}\n")
         sys.stderr.flush()
+    if code:  # it has said why
         os._exit(1)
+
+
+def _say(message: Message) -> None:
+    """Write down why a rank cannot go on: the last line is what the host says of it."""
+    if isinstance(message, Unusable | Broken):
+        sys.stderr.write(f"{message.reason}\n")
+        sys.stderr.flush()
 
 
 @dataclasses.dataclass(slots=True)
