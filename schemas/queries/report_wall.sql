@@ -1,12 +1,12 @@
 -- The wall time of a trace by cause and by what ran or was waited for: sums of `_wall_pieces`, one row per device, cause, call, signature and place in the
 -- program. Pieces of a millisecond and more are counted apart (`long_ns`); `launch_index` is that of the longest.
-WITH chosen AS NOT MATERIALIZED (FROM kernels WHERE trace = $trace AND timing = 'timeline'),
+WITH chosen AS (FROM kernels WHERE trace = $trace),
 
-places AS MATERIALIZED (FROM _wall_places('chosen')),
+used AS MATERIALIZED (FROM _wall_launches('chosen')),
 
-used AS MATERIALIZED (FROM _wall_launches('chosen', 'places')),
+places AS MATERIALIZED (FROM _wall_places('used')),
 
-waits AS MATERIALIZED (FROM _host_waits('chosen')),
+waits AS MATERIALIZED (FROM _wall_waits('used', 'places')),
 
 summed AS MATERIALIZED (
     SELECT

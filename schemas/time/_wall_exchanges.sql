@@ -12,7 +12,7 @@ WITH _jobs AS (
 
 _exchanges AS (
     SELECT *
-    FROM kernels
+    FROM _kernels
     WHERE
         category = 'COMMUNICATION'
         AND kind = 'kernel'

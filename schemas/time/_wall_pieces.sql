@@ -8,11 +8,11 @@
 -- been made before). `launch_index` is the launch that ran; of host, queue and unattributed the one that ended the gap. `call` with its columns is what
 -- was open on the host, or had held it up until then; `late_rank` the rank that was waited for.
 CREATE OR REPLACE MACRO _wall_pieces(source) AS TABLE
-WITH _places AS MATERIALIZED (FROM _wall_places(source)),
+WITH _used AS MATERIALIZED (FROM _wall_launches(source)),
 
-_used AS MATERIALIZED (FROM _wall_launches(source, '_places')),
+_places AS MATERIALIZED (FROM _wall_places('_used')),
 
-_waits AS MATERIALIZED (FROM _host_waits(source)),
+_waits AS MATERIALIZED (FROM _wall_waits('_used', '_places')),
 
 _cuts AS (FROM _wall_cuts('_used', '_places', '_waits'))
 

@@ -1,4 +1,5 @@
--- The devices of the timelines of a relation with the columns of `kernels`, numbered as `place`, so that nothing is sorted or joined by names.
-CREATE OR REPLACE MACRO _wall_places(source) AS TABLE
-SELECT trace, trace_id, device, row_number() OVER (ORDER BY trace, device) AS place
-FROM (SELECT DISTINCT trace, trace_id, device FROM query_table(source) WHERE timing = 'timeline' AND start_ns IS NOT NULL AND end_ns IS NOT NULL);
+-- The devices in rows of `_wall_launches`, by their `place`.
+CREATE OR REPLACE MACRO _wall_places(used) AS TABLE
+SELECT t.name AS trace, t.trace_id, CASE WHEN p.place & 8589934591 < 4294967296 THEN (p.place & 8589934591) - 2147483648 END::INTEGER AS device, p.place
+FROM (SELECT DISTINCT place FROM query_table(used)) AS p
+INNER JOIN _trace_numbers AS t ON p.place >> 33 = t.number;

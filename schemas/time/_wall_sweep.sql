@@ -24,7 +24,7 @@ WITH _begun AS (
         lead(fact) OVER in_time AS next_fact,
         max(CASE WHEN class = 1 THEN end_ns::HUGEINT * 1099511627776 + launch_index END) OVER so_far AS computation,
         max(CASE WHEN class = 2 THEN end_ns::HUGEINT * 1099511627776 + launch_index END) OVER so_far AS communication,
-        max(CASE WHEN class = 3 THEN end_ns::HUGEINT * 1099511627776 + launch_index END) OVER so_far AS copy
+        max(CASE WHEN class > 2 THEN end_ns::HUGEINT * 1099511627776 + launch_index END) OVER so_far AS copy
     FROM query_table(used)
     WINDOW
         in_time AS (PARTITION BY place ORDER BY start_ns, launch_index),

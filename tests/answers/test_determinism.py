@@ -41,7 +41,7 @@ STEPS = (
     "_roofline_work", "_step_launches", "_window_energy",
     "_host_waits", "_main_place", "_wait_credits", "_wall_exchanges", "_wall_held",
     "_wall_causes", "_wall_cuts", "_wall_launches", "_wall_ordered", "_wall_pieces", "_wall_places", "_wall_sweep",
-    "_wall_threads", "_wait_states",
+    "_wall_threads", "_wall_waits", "_wait_states",
 )  # fmt: skip
 """Parts of other macros, views and statements, which are asked whole."""
 
