@@ -64,7 +64,7 @@ def read_cudnn_attention(name: Structure) -> Facts:
         facts = directed("attention", backward=bool(re.search(r"bprop|_d[oq]_|dq_", name.base)))
         if "lean_reduction" in name.base and facts["direction"] == "forward":
             facts["operation"] = "attention_combine"
-        return facts
+        return {**facts, **typed(argument_types(name.args))}
     facts = directed("attention", backward=match[2] == "b")
     facts.update(typed(packed_types(match[3])))
     facts["arch"] = f"sm_{match[1]}"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Reader = Callable[["Structure"], Facts]
 
-DERIVER_VERSION: int = 6
+DERIVER_VERSION: int = 7
 # Longer heads are garbage or text; patterns are searched in so many characters.
 _HEAD_LIMIT = 400
 
@@ -97,9 +97,10 @@ def _read(rule: Rule, structure: Structure) -> Facts:
 
 def _type_by_suffix(base: str, facts: Facts) -> None:
     """Take the element type from the end of a function's name (``rms_norm_f32``), the last resort."""
-    _, _, suffix = base.removesuffix("_kernel").rpartition("_")
-    if suffix in {"f32", "f16", "bf16", "fp16", "fp32", "f64", "half", "float"}:
-        facts.update(typed([element_type(suffix)]))
+    last = base.removesuffix("_kernel").split("_")[-2:]
+    named = [word for word in last if word in {"f32", "f16", "bf16", "fp16", "fp32", "f64", "half", "float"}]
+    if named == last[-1:]:  # two of them are what it can be, not what it is
+        facts.update(typed(map(element_type, named)))
 
 
 @lru_cache(maxsize=10_000)

@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from kerneldb.names.model import Facts
 
 _SPELLINGS = {
-    "fp16": "Half __half half half_t __half2 half2 f16 fp16 float16 _Float16 float16_t Fp16",
+    "fp16": "Half __half half half_t __half2 half2 f16 fp16 float16 _Float16 float16_t Fp16 fp16_t",
     "bf16": "BFloat16 __nv_bfloat16 nv_bfloat16 __hip_bfloat16 hip_bfloat16 bfloat16_t bfloat16 __bf16 bf16 "
-    "__nv_bfloat162 Bfloat16 bhalf_t",
+    "__nv_bfloat162 Bfloat16 bhalf_t bf16_t",
     "fp32": "float float32 f32 fp32 float2 float4 float32_t Fp32",
     "fp64": "double float64 f64 fp64 double2",
     "tf32": "tfloat32_t tf32 xf32",
-    "fp8_e4m3": "Float8_e4m3fn Float8_e4m3 __nv_fp8_e4m3 float_e4m3_t fp8_e4m3 e4m3 E4m3 fp8e4m3 fp8e4nv",
-    "fp8_e5m2": "Float8_e5m2 __nv_fp8_e5m2 float_e5m2_t fp8_e5m2 e5m2 E5m2 fp8e5m2 fp8e5",
-    "fp8_e4m3fnuz": "Float8_e4m3fnuz __hip_fp8_e4m3_fnuz fp8e4b8",
-    "fp8_e5m2fnuz": "Float8_e5m2fnuz __hip_fp8_e5m2_fnuz fp8e5b16",
-    "fp8": "f8 fp8",
-    "fp4": "f4 fp4 E2m1 e2m1 float_e2m1_t nvfp4",
+    "fp8_e4m3": "Float8_e4m3fn Float8_e4m3 __nv_fp8_e4m3 float_e4m3_t fp8_e4m3 e4m3 E4m3 fp8e4m3 fp8e4nv f8_ocp_t",
+    "fp8_e5m2": "Float8_e5m2 __nv_fp8_e5m2 float_e5m2_t fp8_e5m2 e5m2 E5m2 fp8e5m2 fp8e5 bf8_ocp_t",
+    "fp8_e4m3fnuz": "Float8_e4m3fnuz __hip_fp8_e4m3_fnuz fp8e4b8 f8_fnuz_t",
+    "fp8_e5m2fnuz": "Float8_e5m2fnuz __hip_fp8_e5m2_fnuz fp8e5b16 bf8_fnuz_t",
+    "fp8": "f8 fp8 fp8_t",
+    "fp4": "f4 fp4 E2m1 e2m1 float_e2m1_t nvfp4 f4x2_pk_t",
     "mxfp8": "MxE4m3 mxfp8",
     "mxfp4": "MxE2m1 mxfp4",
     "int8": "int8_t int8 i8 s8 char",

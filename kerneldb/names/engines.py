@@ -37,6 +37,7 @@ _CK_KINDS = (
     ("Rmsnorm", "NORMALIZATION", "rms_norm"),
     ("Layernorm", "NORMALIZATION", "layer_norm"),
     ("Fmha", "ATTENTION", "attention"),
+    ("UnifiedAttention", "ATTENTION", "attention"),
     ("FusedMoe", "GEMM", "gemm"),
     ("MoeSorting", "SCAN_SORT", "sort"),
     ("Topk", "SCAN_SORT", "topk"),

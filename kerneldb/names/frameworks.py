@@ -91,8 +91,8 @@ def read_xla(name: Structure) -> Facts:
 
 def read_myelin(name: Structure) -> Facts:
     """Read ``__myl_MulAddTra_0x1f…`` or ``__myl_bb0_3_ResMea…``: the operations that were fused."""
-    words = re.findall(r"[A-Z][a-z]{1,2}", re.sub(r"_0x[0-9a-f]+.*$", "", name.base.rpartition("__my")[2]))
-    operations = [_MYELIN.get(word, word.lower()) for word in words]
+    words = re.findall(r"[A-Z][a-z]{1,3}", re.sub(r"_0x[0-9a-f]+.*$", "", name.base.rpartition("__my")[2]))
+    operations = [_MYELIN.get(word, _MYELIN.get(word[:3], word.lower())) for word in words]
     facts: Facts = {"operation": "+".join(operations) or None, "details": {"ops": ",".join(operations)}}
     if "gemm" in operations:
         facts["category"] = "GEMM"

@@ -55,6 +55,8 @@ _CONVOLUTIONS = {"fprop": "conv_fprop", "dgrad": "conv_dgrad", "wgrad": "conv_wg
 _NUMBERED = re.compile(r"(align[ac]?|stage|ldg|cga|warpsize|warpgroupsize|sliced|tensor|tile|g)(\d[\dx]*[a-z]?)")
 
 _TENSOR_LAYOUTS = re.compile(r"tuple|TensorLayout|RowMajor|ColumnMajor")  # of Composable Kernel
+_CK_TYPES = {"unsigned short": "bhalf_t", "_BitInt": "fp8_t"}
+_MOE_INPUT = re.compile(r"(?:pertoken|blockscale|per1x\d+|noquant|smf)(MXfp4|Fp8|Fp4|Int8|Bf16|Fp16)")
 _OGS = re.compile(r"_matmul_ogs_(?:([NT]{2,3})_)?(\w+?)_(\d+)x(\d+)x(\d+)(?:x(\d+))?(?:_(\w+))?$")
 # The first members of llama.cpp's enum ggml_type (ggml.h): how the weights of its quantised products are stored.
 _GGML_TYPES = {
@@ -394,5 +396,13 @@ def read_template_product(name: Structure) -> Facts:
 
 
 def read_ck_product(name: Structure) -> Facts:
-    """Read a product of Composable Kernel, which holds bf16 as ``unsigned short`` (``ck::bhalf_t``)."""
-    return read_template_product(name.respelled("unsigned short", "bhalf_t"))
+    """Read a product of Composable Kernel, which holds bf16 as ``unsigned short`` (``ck::bhalf_t``), fp8 as 8 bits."""
+    for held, meant in _CK_TYPES.items():
+        name = name.respelled(held, meant)
+    return read_template_product(name)
+
+
+def read_fused_moe(name: Structure) -> Facts:
+    """Read ``fmoe_bf16_pertokenFp8_g1u1_…``: the result is bf16, and what is multiplied was quantised to fp8."""
+    quantised = _MOE_INPUT.search(name.base)
+    return typed([element_type(quantised[1].lower())]) if quantised else typed(packed_types(name.base))
