@@ -66,8 +66,8 @@ TOTALS: Final = {
 NO_MEMORY: Final = (
     "no allocations: none was recorded (torch: profile_memory=True; rocprofv3: --memory-allocation-trace)"
 )
-NO_RATES: Final = (
-    "no rate is known: no counters, no annotations, and no operators whose work follows from their shapes "
+NO_WORK: Final = (
+    "no counters, no annotations, and no operators whose work follows from their shapes "
     "(kerneldb db annotate gives work to launches)"
 )
 
@@ -102,8 +102,11 @@ class Asked:
 def _note_lacks(rows: Sequence[Mapping[str, Any]]) -> None:
     """Say why a roofline has no rates, and of which devices no peaks are known."""
     rated = [row for row in rows if row["flops_per_second"] or row["bytes_per_second"]]
+    known, total = (sum(row["total_ns"] or 0 for row in some) for some in (rated, rows))
     if not rated:
-        note(NO_RATES)
+        note(f"no rate is known: {NO_WORK}")
+    elif known < total / 2:
+        note(f"of {100 * (1 - known / total):.0f} % of the time no rate is known: {NO_WORK}")
     unknown = {(row["trace"], row["device"]) for row in rated if row["peak_bytes_per_second"] is None}
     for trace, device in sorted(unknown, key=str):
         where = "" if device is None else f" (device {device})"

@@ -18,6 +18,7 @@ from kerneldb.cli.options import (
     trace_names,
 )
 from kerneldb.cli.root import cli, refuse
+from kerneldb.output.units import duration
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,9 +32,9 @@ SHOWN: Final = (
     "delta_pct", "count_delta_ns", "mean_delta_ns", "mean_before_ns", "mean_after_ns", "own_delta_pct",
     "p_value", "gemm_m", "gemm_n", "gemm_k", "gemm_batch",
 )  # fmt: skip
+BOTH: Final = 2
 QUIET: Final = ("unchanged", "noise")
 BY: Final = ("op", "module", "category", "phase", "dtype", "kernel", "cause", "fusion")
-NO_TIMELINE: Final = "no launches of a timeline to compare; profiled ones: with --metrics"
 
 
 class Percent(click.ParamType[float]):
@@ -143,7 +144,7 @@ def _by(
     table = database.diff_by(before, after, by, where=where, threshold=threshold / 100).to_arrow()
     totals = [sum(table[f"total_{side}_ns"].to_pylist()) for side in ("before", "after")]
     what = "wall time" if by == "cause" else "GPU time"
-    note(f"{before} -> {after}: {what} {totals[0] / 1e6:,.3f} ms -> {totals[1] / 1e6:,.3f} ms")
+    note(f"{before} -> {after}: {what} {duration(totals[0])} -> {duration(totals[1])}")
     if output.format == "table":
         table = (table if everything else _without(table, "change", QUIET)).rename_columns({"name": by})
     emit_rows(Result(table), output, limit, ROWS, "delta_ns", "count_delta_ns", "mean_delta_ns")
@@ -195,10 +196,14 @@ def _overall(table: pa.Table) -> pa.Table:
 def summary(before: str, after: str, found: Difference) -> str:
     """One line: the totals, the common shift, and how many rows have which verdict."""
     change = "" if found.delta_pct is None else f" ({found.delta_pct:+.2f} %)"
-    times = f"{found.before_ns / 1e6:,.3f} ms -> {found.after_ns / 1e6:,.3f} ms{change}"
+    times = f"{duration(found.before_ns)} -> {duration(found.after_ns)}{change}"
     verdicts = ", ".join(f"{n:,} {verdict}" for verdict, n in found.by_verdict.items())
+    untimed = [name for name, ns in ((before, found.before_ns), (after, found.after_ns)) if not ns]
     if found.steady_state is not None and found.iteration_delta_pct is not None:
-        one, other = (side.mean_ns / 1e6 for side in found.steady_state)
-        times += f"; a steady-state iteration {one:,.3f} ms -> {other:,.3f} ms ({found.iteration_delta_pct:+.2f} %)"
+        one, other = (duration(side.mean_ns) for side in found.steady_state)
+        times += f"; a steady-state iteration {one} -> {other} ({found.iteration_delta_pct:+.2f} %)"
     shift = f"; common shift {found.common_shift_pct:+.2f} %" if found.common_shift_pct else ""
-    return f"{before} -> {after}: GPU time {times}{shift}; {verdicts or NO_TIMELINE}"
+    said = [] if len(untimed) == BOTH else [f"GPU time {times}{shift}", *filter(None, [verdicts])]
+    if untimed:
+        said.append(f"no launches of a timeline in {' and '.join(untimed)}: --metrics compares counters")
+    return f"{before} -> {after}: {'; '.join(said)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,10 +61,13 @@ def _require_file(text: str) -> None:
 
 def page(checks: Sequence[Check]) -> Iterator[str]:
     """The diagnostics for people: one line each, with the remedy below."""
+    from kerneldb.output.tables import terminal_width
     from kerneldb.output.text import escape
 
     topics = max((len(check.topic) for check in checks), default=0)
+    width, indent = terminal_width() or sys.maxsize, " " * (topics + 11)
     for check in checks:
-        yield f"{MARKS.get(check.level, check.level):<8} {escape(check.topic):<{topics}}  {escape(check.message)}"
+        lead = f"{MARKS.get(check.level, check.level):<8} {escape(check.topic):<{topics}}  "
+        yield click.wrap_text(escape(check.message), width, lead, indent)
         if check.remedy:
-            yield f"{'':<8} {'':<{topics}}  -> {escape(check.remedy)}"
+            yield click.wrap_text(escape(check.remedy), width, f"{indent}-> ", f"{indent}   ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 from typing import TYPE_CHECKING
 
 import click
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 )
 @click.option("--perfetto", is_flag=True, help="Write a trace that ui.perfetto.dev and chrome://tracing open.")
 @selection_options
-@output_options
+@functools.partial(output_options, default="parquet")
 def export(table: str, *, perfetto: bool, where: str | None, traces: tuple[str, ...], output: Output) -> None:
     """Write the selected launches, or any table, view or macro, to a file or stdout, with all columns.
 
@@ -42,8 +42,6 @@ def export(table: str, *, perfetto: bool, where: str | None, traces: tuple[str, 
     if perfetto:
         _export_timeline(table, where, traces, output)
         return
-    if not format_given():
-        output = dataclasses.replace(output, format="parquet")
     database = open_database(lock_timeout=READ_WAIT_S)
     with database.stream(table, where=where, traces=traces) as reader:
         written = write(reader, output)

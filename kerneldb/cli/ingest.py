@@ -280,4 +280,4 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
         if entry.outcome in WORTH_A_LINE:
             yield f"{entry.outcome} {entry.n:,}: {entry.reason}"
     if skipped:
-        yield f"{plural(skipped, 'row or event', 'rows or events')} skipped"
+        yield f"{plural(skipped, 'row or event', 'rows or events')} not stored (kerneldb traces NAME --report)"

@@ -1,4 +1,4 @@
-"""`kerneldb lake push`, `pull` and `compact`."""
+"""`kerneldb db lake push`, `pull` and `compact`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def compact(*, keep: int, orphans_after: int, lock_timeout: float) -> None:
     No row changes, and others may read and write meanwhile. Run it every night where traces arrive all day.
 
     \b
-      kerneldb lake compact --db ducklake:sqlite:/shared/lake.sqlite
+      kerneldb db lake compact --db ducklake:sqlite:/shared/lake.sqlite
     """
     from kerneldb.warehouse import upkeep
     from kerneldb.warehouse.place import Place
@@ -55,7 +55,7 @@ def push(names: tuple[str, ...], *, target: str | Path, lock_timeout: float) -> 
     calls. A push that was stopped can simply be repeated.
 
     \b
-      kerneldb lake push decoder-h200 --to ducklake:sqlite:/shared/lake.sqlite
+      kerneldb db lake push decoder-h200 --to ducklake:sqlite:/shared/lake.sqlite
     """
     from kerneldb import api
 
@@ -68,10 +68,10 @@ def push(names: tuple[str, ...], *, target: str | Path, lock_timeout: float) -> 
 @click.option("--from", "source", type=DatabaseType(), required=True, metavar="LAKE", help="Lake or file to copy from.")
 @lock_timeout_option
 def pull(names: tuple[str, ...], *, source: str | Path, lock_timeout: float) -> None:
-    """Copy traces (all, or the named ones) of a lake into the database, as `kerneldb lake push` does the other way.
+    """Copy traces (all, or the named ones) of a lake into the database, as `kerneldb db lake push` does the other way.
 
     \b
-      kerneldb lake pull decoder-h200 --from ducklake:sqlite:/shared/lake.sqlite
+      kerneldb db lake pull decoder-h200 --from ducklake:sqlite:/shared/lake.sqlite
     """
     from kerneldb import api
 

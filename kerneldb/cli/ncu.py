@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from kerneldb.api import Result
 
 TOP = 20
+UNKNOWN = frozenset((None, "(unknown)", "(all)"))
+"""What stands for a verdict where the rule lacks its counters."""
 LOG_FILE = "ncu-raw.csv"
 
 
@@ -102,8 +104,8 @@ def bounds(
 ) -> None:  # fmt: skip
     """Show what limits the profiled launches (compute, memory, latency …), with means of their counters per class.
 
-    Needs a report of Nsight Compute in the database. Where a rule lacks a counter, its verdict is `unknown`. Rules and
-    thresholds are in the table bound_rules; the view bounds has the verdicts of all rules.
+    The rules read counters of Nsight Compute; where one lacks a counter, as with those of rocprofv3, its verdict is
+    `unknown`. Thresholds are in the table bound_rules; the view bounds has the verdicts of all rules.
 
     \b
       kerneldb ncu bounds
@@ -119,6 +121,8 @@ def bounds(
         note(f"left out, because another print of the same report is in the run: {', '.join(repeated)}")
     if not len(result) and not note_nothing(database, where, traces):
         note("no launches with counters of Nsight Compute are selected; kerneldb ncu command prints a line for them")
+    elif len(result) and {row["verdict"] for row in result.rows()} <= UNKNOWN:
+        note(f"the counters that the rule {rule} reads are not there (kerneldb ncu bounds --rules lists them)")
     emit_rows(result, output, limit, None)
 
 

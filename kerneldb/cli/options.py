@@ -214,7 +214,7 @@ def _flag_option(
     return click.option(name, field.name, type=kind, default=default, show_default=default is not None, **same)
 
 
-def output_options(command: Callable[..., None]) -> Callable[..., None]:
+def output_options(command: Callable[..., None], default: Format = "table") -> Callable[..., None]:
     """The options of all commands that print data; the command receives them as one `output: Output`."""
 
     @functools.wraps(command)
@@ -222,7 +222,7 @@ def output_options(command: Callable[..., None]) -> Callable[..., None]:
         chosen = _format(kwargs.pop("layout"), csv=kwargs.pop("as_csv"), json=kwargs.pop("as_json"))
         path = kwargs.pop("output_path")
         output = Output(
-            format=chosen or (format_of(path) if path else None) or "table",
+            format=chosen or (format_of(path) if path else None) or default,
             path=path,
             header=not kwargs.pop("no_header"),
             wide=kwargs.pop("wide"),
@@ -230,11 +230,14 @@ def output_options(command: Callable[..., None]) -> Callable[..., None]:
         )
         if output.safe_cells and output.format != "csv":
             refuse("--safe-cells is for CSV: add --csv")
+        if path is not None and path.suffix and not chosen and output.format == "table" != format_of(path):
+            note(f"{path.name} gets a table as text; exact: a name that ends in .csv, .json, .parquet or .arrow")
         command(*args, output=output, **kwargs)
 
     for option in reversed(_OUTPUT_OPTIONS):
         option(wrapper)
-    return wrapper
+    text = f"Default: by the suffix of -o FILE, else {default}."
+    return click.option("--format", "layout", type=click.Choice(FORMATS), help=text)(wrapper)
 
 
 def format_given() -> bool:
@@ -270,9 +273,6 @@ def _output_path(_ctx: click.Context, _parameter: click.Parameter, value: Path |
 
 
 _OUTPUT_OPTIONS = (
-    click.option(
-        "--format", "layout", type=click.Choice(FORMATS), help="Default: by the suffix of -o FILE, else table."
-    ),
     click.option("--csv", "as_csv", is_flag=True, help="Same as --format csv."),
     click.option("--json", "as_json", is_flag=True, help="Same as --format json."),
     click.option(

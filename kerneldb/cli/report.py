@@ -11,6 +11,7 @@ from kerneldb.cli.console import note
 from kerneldb.cli.diff import Percent
 from kerneldb.cli.options import READ_WAIT_S, open_database, trace_names
 from kerneldb.cli.root import cli, refuse
+from kerneldb.output import is_terminal, opened
 
 if TYPE_CHECKING:
     from kerneldb.report.model import Report
@@ -48,9 +49,10 @@ def report(
 
     chosen = layout or reports.format_of(output) or "html"
     reports.require()
+    if output is None and chosen == "html" and is_terminal():
+        refuse("a page is not for a terminal: write it to a file with -o report.html")
     if compare and len(traces) != 2:  # noqa: PLR2004 (before and after)
         refuse(f"--compare takes two traces or runs, not {len(traces)}")
-    from kerneldb.output import opened
     from kerneldb.report import html, markdown
 
     text = (markdown if chosen == "md" else html).page(_gathered(traces, rule, threshold if compare else None)).encode()

@@ -10,8 +10,10 @@ import dataclasses
 import difflib
 import functools
 import importlib
+import itertools
 import os
 import pkgutil
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,15 +35,11 @@ TASKS: Final = {
     "ASK": ("query", "top", "show", "tui", "serve"),
     "EXPLAIN": ("why", "diff", "history", "analyze", "ncu", "report"),
     "REPLAY": ("replay", "improve"),
-    "SHARE": ("export", "mcp", "skill"),
+    "SHARE": ("export", "mcp"),
     "MAINTAIN": ("db",),
 }
 """The headings of `kerneldb --help` with the commands and groups below each."""
 NAMES: Final = tuple(name for names in TASKS.values() for name in names)
-
-
-MOVED: Final = {"lake": "db"}
-"""Commands that stood at the top, and the group that has them."""
 
 
 FOLDER: Final = Path(__file__).parent
@@ -109,11 +107,43 @@ def _database_option(**more: Any) -> click.Option:
 
 
 class Command(click.Command):
-    """A command; it takes `--db`."""
+    """A command; it takes `--db`, and says how names are given to it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params.append(_database_option())
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As in click, with a hint where the name of a trace or of the database stands in the wrong place."""
+        names = [one.make_metavar(ctx) for one in self.params if isinstance(one, click.Argument)]
+        options = {name: one for one in self.params if isinstance(one, click.Option) for name in one.opts}
+        self._require_values(ctx, options, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name == "--trace" and re.search("TRACE|NAME|BEFORE", " ".join(names)):
+                text = f"traces are named without --trace here: {ctx.command_path} {' '.join(names)}"
+                raise click.UsageError(text, ctx) from error
+            raise
+        except click.UsageError as error:
+            if not names and error.message.startswith("Got unexpected"):
+                name = "--trace NAME chooses a trace" if "--trace" in options else "--db FILE names the database"
+                raise click.UsageError(f"{error.message}; {name}", ctx) from error
+            raise
+
+    def _require_values(self, ctx: click.Context, options: dict[str, click.Option], args: list[str]) -> None:
+        """Refuse an option whose value would be the option after it."""
+        for name, following in itertools.pairwise(itertools.takewhile("--".__ne__, args)):
+            one = options.get(name)
+            if one is not None and following.startswith("--") and following in options and not _may_lack(one):
+                raise click.BadOptionUsage(
+                    name, f"Option {name!r} needs {one.make_metavar(ctx)} before {following}.", ctx
+                )
+
+
+def _may_lack(option: click.Option) -> bool:
+    """Whether the option is given without a value."""
+    return option.is_flag or option.count or isinstance(option.flag_value, str)
 
 
 class Group(click.Group):
@@ -167,9 +197,7 @@ class Root(Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As in click, and moved commands as before; where no command but a file or folder is named, its overview."""
-        if args[0] in MOVED and not Path(args[0]).exists():
-            args = [MOVED[args[0]], *args]
+        """As in click; where no command but a file or folder is named, its overview."""
         if args[0] not in NAMES and Path(args[0]).exists():
             from kerneldb.cli.overview import overview
 

@@ -14,7 +14,7 @@ from kerneldb.cli.root import cli, refuse
 from kerneldb.output.text import escape
 
 if TYPE_CHECKING:
-    from kerneldb.api import Database
+    from kerneldb.api import Database, Result
     from kerneldb.output import Output
 
 
@@ -72,7 +72,16 @@ def traces(
     if run is not None:
         database.set_run(names, run or None)
     if not (changes or unset or rename or run is not None):
-        emit((database.ingest_reports(names) if report else database.traces(names)).to_reader(), output)
+        emit((_reports(database, names, output) if report else database.traces(names)).to_reader(), output)
+
+
+def _reports(database: Database, names: tuple[str, ...], output: Output) -> Result:
+    """What ingest said; a table has no paths where each trace is one file, so that reasons have room."""
+    found = database.ingest_reports(names)
+    files = {(row["trace"], row["path"]) for row in found.rows()}
+    if output.format != "table" or output.wide or len(files) > len({trace for trace, _ in files}):
+        return found
+    return found.without("path")
 
 
 def _check(names: tuple[str, ...], *, needs_names: bool) -> None:

@@ -51,7 +51,7 @@ def begin() -> None:
     """Say that the command of the current call is at work, if it takes long."""
     context = click.get_current_context()
     if KEY not in context.meta:
-        context.meta[KEY] = working = Working(context.command_path)
+        context.meta[KEY] = working = Working(context.command_path.strip())
         context.call_on_close(working.end)
 
 

@@ -48,7 +48,7 @@ NAMES: Final = (
     *("kernel", "short_name", "kernels", "name", "symbol", "object", "column", "op", "module", "phase", "cause"),
     *("operation", "api_call", "metric"),
 )
-FIGURES: Final = ("delta_ns", "at_stake_ns", "total_ns", "idle_ns", "recorded_ns", "launches", "n")
+FIGURES: Final = ("delta_ns", "at_stake_ns", "total_ns", "idle_ns", "gap_ns", "recorded_ns", "launches", "n")
 """Which column names the rows, and which has the main figure: of each the first that a table has always stays."""
 SENTENCES: Final = "message"
 """The column that is read to its end: where a terminal has no room for it, it stands below its row."""
@@ -57,10 +57,12 @@ LEAST_IMPORTANT: Final = (
     r"(\w+_)?(id|index)|(\w+_)?(start|end)_ns",
     r"timing|method|matched(_by)?|library|test|low|high|ridge|candidates|profiled|metrics|has_\w+|algorithm|protocol",
     r"group_\w+|traced_ranks|registers|shared_bytes|grid|block|\w*occupancy",
-    r"(min|max|p\d+|stddev|mad)(_\w+)?|p_value",
+    r"(min|max|p\d+|stddev|mad)(_\w+)?|p_value|l0_(launches|l1_time)_pct",
     r"(mean|median|avg)(_\w+)?",
     r"n_\w+|op|dtype|intensity",
 )
+SELDOM: Final = 1
+"""The last of these that is less important than what is the same in all rows."""
 LITTLE: Final = 4
 """So many of these, from the first on, go before names become short."""
 MOST_IMPORTANT: Final = (
@@ -261,7 +263,7 @@ def _drop_units(table: Sequence[_Column]) -> None:
 def _ranks(columns: Columns) -> list[int | None]:
     """How important each column is; None for those that always stay.
 
-    What has no value goes first, then what is the same in all rows.
+    What has no value goes first, then places and numbers, then what is the same in all rows.
     """
     names = [name for name, _ in columns]
     figures = [name for name, values in columns if units.unit_of(name) and any(value is not None for value in values)]
@@ -271,10 +273,10 @@ def _ranks(columns: Columns) -> list[int | None]:
         order = (*LEAST_IMPORTANT, "", *MOST_IMPORTANT)
         places = (place for place, pattern in enumerate(order) if re.fullmatch(pattern, name))
         rank, same = next(places, len(LEAST_IMPORTANT)), all(value == values[0] for value in values)
-        if same and len(values) > 1 and rank <= len(LEAST_IMPORTANT):
-            rank = -1
+        if same and len(values) > 1 and SELDOM < rank <= len(LEAST_IMPORTANT):
+            rank = SELDOM
         if all(value is None for value in values):
-            rank = -2
+            rank = -1
         ranks.append(None if name in kept or (place == 0 and rank >= 0) else rank)
     return ranks
 

@@ -91,7 +91,7 @@ class Verdict:
         ordered = sorted(parts.most_common(), key=lambda part: part[0] == BETWEEN)
         shares = {words: f"{100 * ns / self.span_ns:.1f}" for words, ns in ordered}
         told = [f"{share} % {words}" for words, share in shares.items() if share != "0.0"]
-        of = f" on {self.devices} devices" if self.devices > 1 else ""
+        of = f", summed over {self.devices} devices" if self.devices > 1 else ""
         return f"{duration(self.span_ns)} from the first launch to the last{of}: {', '.join(told)}."
 
 

@@ -30,6 +30,8 @@ POLL_S: Final = 0.05
 
 OF_VALUES: Final = (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException)
 """What a bound expression raises at some row: a text that is not a number, an overflow, a bad pattern."""
+PRIVATE: Final = re.compile(r'\nDid you mean "(_|pg_|duckdb_|sqlite_)\w+"\?')
+"""A guess at what was meant that is no object of ours to ask."""
 NO_TABLE: Final = re.compile(r"Table with name (\w+) does not exist")
 
 
@@ -161,10 +163,15 @@ def _statement_errors() -> Iterator[None]:
 
 def message_of(error: duckdb.Error) -> str:
     """The engine's message; where a macro was asked like a table, also how it is asked."""
-    text = masked(str(error))
+    text = re.sub(
+        r'\nDid you mean "(_|pg_|duckdb_|sqlite_)\w+"\?', "", masked(str(error))
+    )  # parts of ours and of the engine
     missing = NO_TABLE.search(text)
-    call = _call_of(missing.group(1)) if missing else None
-    return text if call is None else f"{text}\n{call.partition('(')[0]} is a macro: FROM {call}"
+    if missing is None:
+        return text
+    call = _call_of(missing.group(1))
+    how = "kerneldb db schema lists tables, views and macros"
+    return f"{text}\n{how if call is None else f'{missing[1]} is a macro: FROM {call}'}"
 
 
 def _call_of(name: str) -> str | None:

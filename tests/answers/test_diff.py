@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from kerneldb.api import Database
 from kerneldb.cli import cli
+from kerneldb.cli.diff import summary
 from kerneldb.errors import GateError, UsageError
 from tests.warehouse.conftest import MIXED, Traces
 
@@ -142,6 +143,14 @@ def test_the_command(compared: Database) -> None:
     assert run.stdout.splitlines()[0].startswith("kernel,category,op,matched_by,n_before")
     assert "base -> slower: GPU time" in run.stderr
     assert "Error: over the limit of 3 %" in run.stderr
+
+
+def test_a_side_without_a_timeline_is_named(compared: Database) -> None:
+    found = compared.diff("base", "slower")
+    one = summary("base", "counters", dataclasses.replace(found, after_ns=0))
+    assert one.endswith("no launches of a timeline in counters: --metrics compares counters")
+    none = summary("a", "b", dataclasses.replace(found, before_ns=0, after_ns=0))
+    assert none == "a -> b: no launches of a timeline in a and b: --metrics compares counters"
 
 
 def test_unknown_traces_are_named(compared: Database) -> None:

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import kerneldb
 from kerneldb.api import Database
 from kerneldb.cli import cli
-from kerneldb.cli.analyze import NO_RATES, NOTHING
+from kerneldb.cli.analyze import NO_WORK, NOTHING
 from kerneldb.warehouse import Warehouse
 
 pytestmark = pytest.mark.again
@@ -122,6 +122,6 @@ def test_rows_without_a_rate_have_one_too(compared: Database) -> None:
         "flops IS NULL AND moved_bytes IS NULL",
         "--csv",
     ]
-    assert NO_RATES in CliRunner().invoke(cli, unknown).stderr
+    assert NO_WORK in CliRunner().invoke(cli, unknown).stderr
     known = ["--db", str(compared.path), "analyze", "roofline", "--where", "category = 'GEMM'", "--csv"]
-    assert NO_RATES not in CliRunner().invoke(cli, known).stderr
+    assert NO_WORK not in CliRunner().invoke(cli, known).stderr

@@ -40,7 +40,6 @@ WITHOUT = {
         "serve",
         "history",
         "mcp",
-        "skill",
         "db lake push",
         "db lake pull",
         "db lake compact",

@@ -36,7 +36,7 @@ ASKED: Final = [
     ["report", FIRST, "--format", "md"], ["query", 'SELECT 1 AS "\x1b[2J"'], ["query", "FROM kernels\x1b[2J"],
     ["query", "FROM kernel_names"], ["query", "FROM trace_files"], ["query", "FROM ranges"], ["nothing\x1b[2J"],
     ["analyze", "compare", FIRST], ["analyze", "same-code", "\x1b[2J"], ["ncu", "bounds", "\x1b[2J"],
-    ["db", "schema"], ["lake", "push", "ducklake:sqlite:\x1b[2J"], ["export", "--table", "no\x1b[2J", "--csv"],
+    ["db", "schema"], ["db", "lake", "push", "ducklake:sqlite:\x1b[2J"], ["export", "--table", "no\x1b[2J", "--csv"],
 ]  # fmt: skip
 """What is asked of the database, beside every analysis."""
 EXACT: Final = {"ncu command"}

@@ -212,7 +212,7 @@ def test_the_name_of_a_table_is_no_statement(stranger: Path, empty_file: Path, t
     Warehouse(mine).query("INSERT INTO annotations (signature_id, key, value) VALUES ('s', 'k', 'mine')", write=True)
     name = "a GROUP BY ALL; DELETE FROM warehouse.main.annotations; SELECT trace_id, count(*) FROM source.main.a"
     changed(stranger, "CREATE TABLE a (trace_id VARCHAR)", f'CREATE TABLE "{name}" (trace_id VARCHAR)')
-    done = CliRunner().invoke(cli, ["--db", str(mine), "lake", "pull", "--from", str(stranger)])
+    done = CliRunner().invoke(cli, ["--db", str(mine), "db", "lake", "pull", "--from", str(stranger)])
     assert done.exit_code == 0, done.output
     assert Warehouse(mine).query(TOTAL).to_pylist() == right
     assert Warehouse(mine).query("SELECT value FROM annotations WHERE key = 'k'").to_pylist() == [{"value": "mine"}]

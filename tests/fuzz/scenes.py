@@ -76,17 +76,17 @@ COMMANDS: Final = {
     "remove": Command(("traces", "trace", "--remove", "--yes"), "filled"),
     "refresh": Command(("db", "refresh", "--all"), "filled"),
     "migrate": Command(("db", "migrate"), "old", once=False),
-    "copy": Command(("lake", "pull", "--from", "FILLED"), "nothing"),
+    "copy": Command(("db", "lake", "pull", "--from", "FILLED"), "nothing"),
     "journal": Command(
         ("replay", "--write-plan", "PLAN", "--read-journal", "JOURNAL"), "planned", same=False, once=False
     ),
     "replay": Command(REPLAY, "planned", same=False, once=False, resumes=True),
     "make a lake": Command(("db", "init", "--data", "DATA"), "nothing", once=False, lake=True, database="LAKE"),
-    "push": Command(("lake", "push", "--to", "LAKE"), "lake", lake=True),
+    "push": Command(("db", "lake", "push", "--to", "LAKE"), "lake", lake=True),
     "ingest into a lake": Command(("ingest", "OTHER"), "lake", lake=True, database="LAKE"),
-    "pull": Command(("lake", "pull", "--from", "LAKE"), "stocked"),
+    "pull": Command(("db", "lake", "pull", "--from", "LAKE"), "stocked"),
     "remove from a lake": Command(("traces", "trace", "--remove", "--yes"), "stocked", lake=True, database="LAKE"),
-    "compact": Command(("lake", "compact"), "stocked", lake=True, database="LAKE"),
+    "compact": Command(("db", "lake", "compact"), "stocked", lake=True, database="LAKE"),
 }
 
 
@@ -216,7 +216,7 @@ class Scene:
 
     def _stocked(self) -> Files:
         self.fresh(self.begin("lake"))
-        if self.run("lake", "push", "--to", "LAKE") or self.run("ingest", "OTHER", database=self.lake):
+        if self.run("db", "lake", "push", "--to", "LAKE") or self.run("ingest", "OTHER", database=self.lake):
             raise RuntimeError(self.said.read_text())
         return {name: content for name, content in self.held().items() if name != NAME}
 

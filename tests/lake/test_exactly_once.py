@@ -33,7 +33,7 @@ HOUR = 3600
 
 
 def committer(source: Path, place: Place, names: list[str]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "kerneldb", "--db", str(source), "lake", "push", *names, "--to", place.uri]
+    command = [sys.executable, "-m", "kerneldb", "--db", str(source), "db", "lake", "push", *names, "--to", place.uri]
     return subprocess.Popen([*command, "--lock-timeout", "300"], stderr=subprocess.PIPE, text=True)
 
 

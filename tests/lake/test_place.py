@@ -88,7 +88,7 @@ def test_init_of_a_file(tmp_path: Path) -> None:
     assert CliRunner().invoke(cli, ["--db", path, "db", "init"]).exit_code == 0
     assert CliRunner().invoke(cli, ["--db", path, "traces", "--json"]).stdout.strip() == "[]"
     assert "schema" in CliRunner().invoke(cli, ["--db", path, "db", "migrate"]).stderr
-    for arguments in (["db", "init", "--data", "x"], ["lake", "compact"]):
+    for arguments in (["db", "init", "--data", "x"], ["db", "lake", "compact"]):
         done = CliRunner().invoke(cli, ["--db", path, *arguments])
         assert (done.exit_code, "file" in done.stderr) == (2, True)
 

@@ -195,9 +195,9 @@ def test_commands_say_what_went_over(file: Path, sqlite_lake: Place, tmp_path: P
     replayed(file, {"a": "s1"})
     back = str(tmp_path / "back.duckdb")
     said = [
-        CliRunner().invoke(cli, ["--db", str(file), "lake", "push", "t1", "--to", sqlite_lake.uri]).stderr,
-        CliRunner().invoke(cli, ["--db", back, "lake", "pull", "--from", sqlite_lake.uri]).stderr,
-        CliRunner().invoke(cli, ["--db", back, "lake", "pull", "--from", sqlite_lake.uri]).stderr,
+        CliRunner().invoke(cli, ["--db", str(file), "db", "lake", "push", "t1", "--to", sqlite_lake.uri]).stderr,
+        CliRunner().invoke(cli, ["--db", back, "db", "lake", "pull", "--from", sqlite_lake.uri]).stderr,
+        CliRunner().invoke(cli, ["--db", back, "db", "lake", "pull", "--from", sqlite_lake.uri]).stderr,
     ]
     assert "pushed 1 trace, 1 replayed call" in said[0]
     assert "pulled 1 trace, 1 replayed call" in said[1]

@@ -168,9 +168,9 @@ def test_changes_of_notes_and_names(
 
 def test_push_and_pull_keep_everything(file: Path, sqlite_lake: Place, tmp_path: Path) -> None:
     back = tmp_path / "back.duckdb"
-    assert "pushed 2 traces" in call(file, "lake", "push", "--to", sqlite_lake.uri).stderr
-    assert "all of it is there" in call(file, "lake", "push", "step", "--to", sqlite_lake.uri).stderr
-    assert "pulled 2 traces" in call(back, "lake", "pull", "--from", sqlite_lake.uri).stderr
+    assert "pushed 2 traces" in call(file, "db", "lake", "push", "--to", sqlite_lake.uri).stderr
+    assert "all of it is there" in call(file, "db", "lake", "push", "step", "--to", sqlite_lake.uri).stderr
+    assert "pulled 2 traces" in call(back, "db", "lake", "pull", "--from", sqlite_lake.uri).stderr
     for sql in (
         "SELECT * EXCLUDE (ingested_at) FROM traces",
         "SELECT * FROM launches",
@@ -184,8 +184,8 @@ def test_push_and_pull_keep_everything(file: Path, sqlite_lake: Place, tmp_path:
     ):
         found = sorted(map(repr, Warehouse(back).query(sql).to_pylist()))
         assert found == sorted(map(repr, Warehouse(file).query(sql).to_pylist())), sql
-    assert "there is no trace" in call(file, "lake", "push", "sstep", "--to", sqlite_lake.uri, exit_code=2).stderr
-    assert "the same database" in call(file, "lake", "push", "--to", str(file), exit_code=2).stderr
+    assert "there is no trace" in call(file, "db", "lake", "push", "sstep", "--to", sqlite_lake.uri, exit_code=2).stderr
+    assert "the same database" in call(file, "db", "lake", "push", "--to", str(file), exit_code=2).stderr
 
 
 def test_readers_reach_nothing_else(filled: str) -> None:

@@ -82,7 +82,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         (False, ["ingest", "TRACE"]),
         (True, ["ingest", "--replace", "TRACE"]),
         pytest.param(False, ["db", "init"], marks=pytest.mark.thorough),
-        pytest.param(False, ["lake", "pull", "--from", "FILLED"], marks=pytest.mark.thorough),
+        pytest.param(False, ["db", "lake", "pull", "--from", "FILLED"], marks=pytest.mark.thorough),
         pytest.param(True, ["traces", "trace", "--remove", "--yes"], marks=pytest.mark.thorough),
     ],
 )
