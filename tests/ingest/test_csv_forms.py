@@ -50,6 +50,35 @@ ROCPROF_SUMS = (
     '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n'
     '"addition(float*, int)",2,2750,1375,68.75\n"other(int)",1,1250,1250,31.25\n'
 )
+ROCPROF_COUNTERS = (
+    '"Correlation_Id","Dispatch_Id","Agent_Id","Queue_Id","Process_Id","Thread_Id","Grid_Size","Kernel_Id",'
+    '"Kernel_Name","Workgroup_Size","Counter_Name","Counter_Value","Start_Timestamp","End_Timestamp"\n'
+    '1,1,"Agent 4",1,15,15,1000,10,"add(float*, int)",64,"SQ_WAVES",16,1000,1020\n'
+    '2,2,"Agent 4",1,15,15,1000,10,"add(float*, int)",64,"SQ_WAVES",17.5,2000,2005\n'
+)
+ROCPROF_COPIES = (
+    '"Kind","Direction","Stream_Id","Source_Agent_Id","Destination_Agent_Id","Correlation_Id","Start_Timestamp",'
+    '"End_Timestamp"\n"MEMORY_COPY","MEMORY_COPY_HOST_TO_DEVICE",0,"Agent 0","Agent 4",1,1000,2500\n'
+)
+ROCPROF_CALLS = (
+    '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
+    '"HIP_RUNTIME_API","hipLaunchKernel",15,16,1,500,600\n"HIP_RUNTIME_API","hipMalloc",15,16,2,610,640\n'
+)
+ROCPROF_MEMORY = (
+    '"Kind","Operation","Agent_Id","Allocation_Size","Address","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
+    '"MEMORY_ALLOCATION","MEMORY_ALLOCATION_ALLOCATE","Agent 4",1024,"0x00007ffb26354000",1,1000,1010\n'
+)
+NSYS_EXECUTIONS = (
+    "API Start (ns),API Dur (ns),Queue Start (ns),Queue Dur (ns),Kernel Start (ns),Kernel Dur (ns),Total Dur (ns),PID,"
+    "TID,DevId,API Function,GridXYZ,BlockXYZ,Kernel Name\n"
+    '100,20,120,30,150,50,100,7,7,0,cudaLaunchKernel,   8    2    1, 256    1    1,"add(float *, int)"\n'
+    '300,20,320,30,350,70,120,7,7,0,cudaLaunchKernel,   8    2    1, 256    1    1,"add(float *, int)"\n'
+)
+NCU_SOURCE = (
+    '"Kernel Name","gemm(float *)"\n"#","Address","Source","# Samples","Instructions Executed"\n'
+    '"0","0x7fc48541d900","  IMAD.MOV.U32 R1, RZ, RZ, c[0x0][0x28] ","42","3632"\n'
+    '"1","0x7fc48541d910","  EXIT ","1","16"\n'
+)
 POWER = (
     "timestamp, index, uuid, power.draw [W], clocks.current.sm [MHz]\n"
     "2026/11/21 10:20:30.123, 0, GPU-8c6cd7a2-0000-0000-0000-000000000000, 71.25 W, 1410 MHz\n"
@@ -84,7 +113,18 @@ SAMPLES = {
     "rocprof v1": Sample(ROCPROF_V1, "results.csv"),
     "rocprof v1 sums": Sample(ROCPROF_SUMS, "results.stats.csv"),
     "power": Sample(POWER, "power.csv"),
+    "nsys executions": Sample(NSYS_EXECUTIONS, "r_cuda_kern_exec_trace.csv"),
+    "nsys ranges": Sample(
+        (NSYS / "r23_nvtx_gpu_proj_trace.csv").read_text(encoding="utf-8"), "r_nvtx_gpu_proj_trace.csv"
+    ),
+    "rocprof counters": Sample(ROCPROF_COUNTERS, "1_counter_collection.csv"),
+    "rocprof copies": Sample(ROCPROF_COPIES, "1_memory_copy_trace.csv"),
+    "rocprof calls": Sample(ROCPROF_CALLS, "1_hip_api_trace.csv"),
+    "rocprof memory": Sample(ROCPROF_MEMORY, "1_memory_allocation_trace.csv"),
+    "rocprof sums": Sample(ROCPROF_SUMS, "1_kernel_stats.csv"),
 }
+WRITTEN = ("byte order mark", "CRLF", "UTF-16 LE", "UTF-16 BE, CRLF", "no last line end", "blank lines at the end")
+"""Forms of a page of several tables, which has no columns of its own."""
 
 
 def table_of(sample: Sample) -> list[list[str]]:
@@ -145,6 +185,10 @@ def figures(one: Converted, without: str = "") -> dict[str, list[tuple[Any, ...]
         "sums": one.rows("rollups", "n", "total_ns", "signature_id"),
         "metrics": sorted((line for line in metrics if without.lower() not in line[0].lower() or not without), key=str),
         "power": one.rows("power_samples", "power_w", "sm_mhz", "ts_ns"),
+        "ranges": one.rows("ranges", "name", "depth", "start_ns", "duration_ns"),
+        "calls": one.rows("api_calls", "name", "start_ns", "duration_ns"),
+        "memory": one.rows("memory_events", "address", "bytes", "ts_ns"),
+        "source": one.rows("source_counters", "instruction", "text", "metric", "value"),
     }
 
 
@@ -156,6 +200,15 @@ def test_that_a_form_has_the_figures_of_the_plain_text(tmp_path: Path, name: str
     plain = figures(read(sample, sample.text, tmp_path / "plain"))
     assert any(plain.values())
     assert figures(read(sample, FORMS[form](sample), tmp_path), without="Next_Thing") == plain
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+def test_that_a_form_of_a_source_page_has_its_counters(tmp_path: Path, form: str) -> None:
+    sample = Sample(NCU_SOURCE, "source.csv")
+    (tmp_path / "plain").mkdir()
+    plain = figures(read(sample, sample.text, tmp_path / "plain"))
+    assert plain["source"]
+    assert figures(read(sample, FORMS[form](sample), tmp_path)) == plain
 
 
 @pytest.mark.parametrize("name", SAMPLES)

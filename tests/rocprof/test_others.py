@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kerneldb.ingest import Options
+from kerneldb.ingest.ledger import UNKNOWN
 from tests.rocprof.conversion import converted, launch_rows
 from tests.rocprof.databases import Kernel, Process, rocpd, views, write_rocpd
 from tests.rocprof.formats import write_json
@@ -83,11 +84,14 @@ def test_rpd_counts_what_it_leaves_out(rpd: Path) -> None:
         )
         connection.execute("CREATE TABLE rocpd_graphLaunchapi (api_ptr_id, graphExec)")
         connection.execute("INSERT INTO rocpd_graphLaunchapi VALUES (3, '0x1')")
+        connection.execute("CREATE TABLE rocpd_next (id)")
+        connection.execute("INSERT INTO rocpd_next VALUES (1), (2), (3)")
     connection.close()
     trace = converted(rpd)
     assert trace.rows("samples", "counter", "device", "value") == [("power", 1, 99.5)]
     graphs = "table rocpd_graphLaunchapi: launches of whole graphs: their kernels are stored"
-    assert trace.report("skipped") == {graphs: 1, "reading of something that is no GPU": 1}
+    new = f"table rocpd_next: {UNKNOWN}"
+    assert trace.report("skipped") == {graphs: 1, "reading of something that is no GPU": 1, new: 3}
 
 
 def test_rpd_keeps_copies_and_fills_once(rpd: Path) -> None:

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from kerneldb.ingest import Options
+from kerneldb.ingest.ledger import UNKNOWN
 from kerneldb.ingest.rocpd.convert import DROPPED
 from tests.rocprof.conversion import converted
 from tests.rocprof.databases import GUID, Kernel, Process, fill, rocpd, settings, views, write_rocpd
@@ -109,12 +110,18 @@ def test_a_compressed_database(tmp_path: Path) -> None:
     assert one.manifest.trace_id == other.manifest.trace_id
 
 
-def test_unknown_tables_and_columns_are_ignored(tmp_path: Path) -> None:
+def test_a_table_of_the_future_is_named(tmp_path: Path) -> None:
+    """Tables have the GUID of their process behind their names, which the report leaves out."""
+
     def change(process: Process) -> None:
-        process.connection.execute(f"CREATE TABLE {table(process, 'rocpd_future')} (id INTEGER, x BLOB)")
+        future = table(process, "rocpd_future")
+        process.connection.execute(f"CREATE TABLE {future} (id INTEGER, x BLOB)")
+        process.connection.execute(f"INSERT INTO {future} VALUES (1, NULL), (2, NULL)")
         process.connection.execute(f"ALTER TABLE {table(process, 'rocpd_kernel_dispatch')} ADD COLUMN y REAL")
 
-    assert made(tmp_path, change).launches.height == 2
+    found = made(tmp_path, change)
+    assert found.launches.height == 2
+    assert found.report("skipped")[f"table rocpd_future: {UNKNOWN}"] == 2
 
 
 def test_missing_tables_are_no_error(tmp_path: Path) -> None:
