@@ -14,7 +14,6 @@ from kerneldb.replay.resolve.recorded import Argument
 from kerneldb.replay.wire.plan import OpCall
 
 INDEX: Final = "long int"
-NONZERO: Final = "aten::nonzero"
 
 Reading = Callable[[Argument], int | None]
 """The length that an argument tells, if it is the result."""

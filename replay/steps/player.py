@@ -28,6 +28,7 @@ from kerneldb.replay.routes.base import Call
 from kerneldb.replay.routes.triton import KernelCall
 from kerneldb.replay.steps import exchanges
 from kerneldb.replay.steps.exchanges import ALONE_IN_STEP, StepExchange, Together
+from kerneldb.replay.steps.outlines import tensors
 from kerneldb.replay.steps.streams import Lanes, scheduled
 from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.steps import UNKNOWN, Exchange, Step, StepCall, Tensor
@@ -471,7 +472,7 @@ class Player:
 
     def _bind(self, call: StepCall, result: Any) -> None:
         """Keep the tensors that a call returned under the places that the plan has for them."""
-        for place, tensor in zip(call.outputs, returned(result), strict=False):
+        for place, tensor in zip(call.outputs, tensors(result), strict=False):
             if place == UNKNOWN:
                 continue
             planned = self.step.tensors[place]
@@ -520,14 +521,3 @@ def _dtype(name: str) -> Any:
 def _needed(tensor: Tensor, item_bytes: int) -> int:
     span = 0 if 0 in tensor.dims else 1 + sum((n - 1) * s for n, s in zip(tensor.dims, tensor.strides, strict=True))
     return (tensor.offset + span) * item_bytes if span else 0
-
-
-def returned(result: Any) -> Iterator[Any]:
-    """The tensors that a call returned, lists too, in order."""
-    import torch
-
-    if isinstance(result, torch.Tensor):
-        yield result
-    elif isinstance(result, list | tuple):
-        for one in result:
-            yield from returned(one)

@@ -14,7 +14,8 @@ from kerneldb.replay.errors import FAILURES, first_line
 from kerneldb.replay.resolve.recorded import short_name
 from kerneldb.replay.resolve.tensors import Fill, TensorSpec
 from kerneldb.replay.steps.exchanges import StepExchange
-from kerneldb.replay.steps.player import Player, returned
+from kerneldb.replay.steps.outlines import tensors
+from kerneldb.replay.steps.player import Player
 from kerneldb.replay.wire.steps import UNKNOWN
 
 RANGES: Final = frozenset({"integers", "range", "values", "shuffled", "even"})
@@ -121,7 +122,7 @@ def settle(player: Player, place: int) -> None:
         return
     operator = short_name(how.resolved.overload.name.split(".")[0])
     planned = player.step.tensors[call.outputs[0]].dims
-    found = next(iter(returned(player.result)), None)
+    found = next(tensors(player.result), None)
     if found is None or tuple(found.shape) == planned or not planned:
         return
     wanted, given = SEARCHED.get(operator, INDICES), [(key, slot) for key, _, slot in player.arguments_of(place)]
