@@ -153,6 +153,12 @@ def test_what_is_new_in_an_event_is_named(tmp_path: Path) -> None:
     assert sorted(reason.partition(":")[0] for reason in unread) == [f"field of events {name}" for name in wanted]
 
 
+def test_a_new_argument_of_a_kernel_is_named(tmp_path: Path) -> None:
+    """Those of the host are not: a program annotates its own spans with what it likes."""
+    data = begin(1, "k", "kernel", 5, qubits=3, queue=1) + end(2, 5) + begin(3, "span", "nvtx", 6, mood=4) + end(4, 6)
+    assert trace_of(tmp_path, data).report("unread") == {f"argument of GPU slices qubits: {UNKNOWN}": 1}
+
+
 def test_packets_packed_twice_are_counted(tmp_path: Path) -> None:
     once = message((1, message((50, zlib.compress(begin(1, "k", "kernel", 5) + end(2, 5))))))
     data = rocprofv3() + message((1, message((50, zlib.compress(once)))))

@@ -224,6 +224,8 @@ def test_rocprof_v1_database(tmp_path: Path) -> None:
     ]
     connection.executemany("INSERT INTO OPS VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", rows)
     connection.execute("INSERT INTO HIP VALUES (1, 2, 7, 7, 'hipLaunchKernel')")
+    connection.execute("CREATE TABLE NEXT (a)")
+    connection.execute("INSERT INTO NEXT VALUES (1), (2)")
     connection.commit()
     connection.close()
     trace = converted(path)
@@ -234,6 +236,7 @@ def test_rocprof_v1_database(tmp_path: Path) -> None:
     ]
     assert trace.table("api_calls")["name"].to_list() == ["hipLaunchKernel"]
     assert trace.trace["source"] == "rocprof"
+    assert trace.report("skipped") == {f"table NEXT: {UNKNOWN}": 2}
 
 
 def test_rocprof_v1_json(tmp_path: Path) -> None:

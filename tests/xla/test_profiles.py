@@ -16,6 +16,7 @@ import kerneldb
 from kerneldb.api.planning import Request, feasibility
 from kerneldb.ingest.ledger import UNKNOWN
 from kerneldb.ingest.xla.diagnostics import diagnostics
+from kerneldb.ingest.xla.rows import STATS
 from tests.ingest.conversion import Converted
 from tests.protobuf import message
 from tests.rocprof.conversion import converted, launch_rows
@@ -333,6 +334,26 @@ def test_new_fields_are_named(tmp_path: Path) -> None:
     assert sorted(new) == [
         f"field {number} of a {what}: {UNKNOWN}" for number, what in ((77, "event"), (78, "line"), (79, "plane"))
     ]
+
+
+def test_new_planes_lines_and_values_are_named(tmp_path: Path) -> None:
+    new = [kernel("k", 1, "loop_add_fusion.1", qubits=4)]
+    gpu = Plane("/device:GPU:1", {"Stream #9(Compute)": new, "Moods": new, "XLA Ops": new})
+    trace = read(tmp_path, space(direct(), gpu.encoded(), Plane("Quantum", {"a": new}).encoded()))
+    found = {reason for reason in (*trace.report("skipped"), *trace.report("unread")) if UNKNOWN in reason}
+    parts = ("plane Quantum", "line of a GPU Moods", f"{STATS.part} qubits")
+    assert found == {f"{part}: {UNKNOWN}" for part in parts}
+
+
+def test_new_entries_and_phases_of_json_are_named(tmp_path: Path) -> None:
+    document = json.loads(as_json(direct()))
+    document["moods"] = [1]
+    document["traceEvents"].append({"ph": "b", "pid": 1, "name": "later"})
+    skipped = read(tmp_path, json.dumps(document).encode(), "host.trace.json").report("skipped")
+    assert {reason for reason in skipped if UNKNOWN in reason} == {
+        f"entry moods: {UNKNOWN}",
+        f"events of phase b: {UNKNOWN}",
+    }
 
 
 def test_new_keys_of_json_are_named(tmp_path: Path) -> None:
