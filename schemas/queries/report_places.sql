@@ -37,17 +37,23 @@ lines AS (
     GROUP BY m.place
 ),
 
+steps AS (
+    SELECT trace_id, op_id
+    FROM ops
+    WHERE trace_id IN (SELECT trace_id FROM numbered) AND (name LIKE 'ProfilerStep#%' OR name LIKE 'Optimizer.%')
+),
+
 -- The outermost operator around a call: the last one that began without another around it.
 roots AS (
     SELECT o.trace_id, o.process, o.thread, o.start_ns, o.start_ns + o.duration_ns AS end_ns, o.name
     FROM ops AS o
-    LEFT JOIN ops AS above ON o.trace_id = above.trace_id AND o.parent_id = above.op_id
+    LEFT JOIN steps AS s ON o.trace_id = s.trace_id AND o.parent_id = s.op_id
     WHERE
         o.start_ns IS NOT NULL
         AND o.trace_id IN (SELECT trace_id FROM numbered)
         AND o.name NOT LIKE 'ProfilerStep#%'
         AND o.name NOT LIKE 'Optimizer.%'
-        AND (o.depth = 0 OR above.name LIKE 'ProfilerStep#%' OR above.name LIKE 'Optimizer.%')
+        AND (o.depth = 0 OR s.op_id IS NOT NULL)
 ),
 
 called AS (
