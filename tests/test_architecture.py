@@ -1,4 +1,4 @@
-"""The rules of the architecture that no tool checks: packaging, and how long modules and functions may be."""
+"""The rules of the architecture that no tool checks: packaging, sizes of modules and functions, what loads torch."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import os
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,13 @@ def test_functions_are_short() -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert {name: length for name, length in lengths.items() if length > MAX_FUNCTION_LINES} == {}
+
+
+def test_plans_are_made_without_torch() -> None:
+    modules = ("api.stepping", "api.improving", "replay.worker.steps")
+    code = f"import sys; sys.modules['torch'] = None; import {', '.join(f'kerneldb.{name}' for name in modules)}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def length_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -275,3 +276,14 @@ def _fill_exact(flat: Any, fill: Fill, generator: Any) -> None:
         flat.copy_(torch.linspace(low, high, count, device=device))
     else:
         flat.copy_(torch.linspace(low, high, count, device=device, dtype=torch.float64).round())
+
+
+def tensors(value: Any) -> Iterator[Any]:
+    """The tensors in a value, such as what a call returned: itself, or those of a list, in order."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from tensors(one)

@@ -16,8 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from kerneldb.replay.errors import FAILURES
 from kerneldb.replay.resolve import BuiltCall, resolved_calls
-from kerneldb.replay.resolve.tensors import Shape
-from kerneldb.replay.steps.outlines import DEVICE, KNOWN, TRIES, given, outline, tensors
+from kerneldb.replay.resolve.tensors import Shape, tensors
+from kerneldb.replay.steps.outlines import DEVICE, KNOWN, TRIES, given, outline
 from kerneldb.replay.steps.templates import Did, Inside, Semantics, Slot, Source
 from kerneldb.replay.steps.tensors import wanted_of
 from kerneldb.replay.wire.plan import CallSpec, OpCall

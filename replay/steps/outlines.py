@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-import torch
-
 from kerneldb.replay.errors import FAILURES
 from kerneldb.replay.resolve import BuiltCall, resolved_calls
+from kerneldb.replay.resolve.tensors import tensors
 from kerneldb.replay.wire.plan import CallSpec, OpCall
 
 TRIES: Final = 3
@@ -79,12 +78,3 @@ def given(built: BuiltCall) -> Iterator[tuple[tuple[int, int], Any]]:
     for place, parameter in enumerate(built.resolved.overload.parameters[: len(built.resolved.values)]):
         value = built.kwargs.get(parameter.name) if parameter.keyword else next(positions, None)
         yield from (((place, entry), one) for entry, one in enumerate(tensors(value)))
-
-
-def tensors(value: Any) -> Iterator[Any]:
-    """The tensors in a value: itself, or those of a list."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for one in value:
-            yield from tensors(one)

@@ -21,14 +21,13 @@ from typing import Any, Final
 
 from kerneldb.replay.errors import FAILURES, Reason, UnresolvedCallError, first_line
 from kerneldb.replay.resolve.calls import ResolvedCall, Settings, generator
-from kerneldb.replay.resolve.tensors import INTEGERS, Fill, TensorSpec, make, refill, torch_dtype, torch_name
+from kerneldb.replay.resolve.tensors import INTEGERS, Fill, TensorSpec, make, refill, tensors, torch_dtype, torch_name
 from kerneldb.replay.routes import find
 from kerneldb.replay.routes.aten import AtenRoute, on_paper
 from kerneldb.replay.routes.base import Call
 from kerneldb.replay.routes.triton import KernelCall
 from kerneldb.replay.steps import exchanges
 from kerneldb.replay.steps.exchanges import ALONE_IN_STEP, StepExchange, Together
-from kerneldb.replay.steps.outlines import tensors
 from kerneldb.replay.steps.streams import Lanes, scheduled
 from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.steps import UNKNOWN, Exchange, Step, StepCall, Tensor

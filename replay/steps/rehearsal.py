@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from kerneldb.replay.errors import FAILURES, first_line
 from kerneldb.replay.resolve.recorded import short_name
-from kerneldb.replay.resolve.tensors import Fill, TensorSpec
+from kerneldb.replay.resolve.tensors import Fill, TensorSpec, tensors
 from kerneldb.replay.steps.exchanges import StepExchange
-from kerneldb.replay.steps.outlines import tensors
 from kerneldb.replay.steps.player import Player
 from kerneldb.replay.wire.steps import UNKNOWN
 
