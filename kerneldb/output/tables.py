@@ -39,7 +39,7 @@ MOST_SHARES: Final = 101
 """Shares that add up to more are shares of several wholes."""
 ROOMY: Final = 44
 """Text is not shortened below this many cells while there are columns of little importance to leave out."""
-SHORTEST: Final = 24
+SHORTEST: Final = 22
 """Text is not shortened below this many cells while there are any columns to leave out."""
 NARROWEST: Final = 8
 """Text of the columns that always stay is not shortened below this."""

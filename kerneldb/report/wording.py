@@ -225,7 +225,7 @@ def judged(row: Row) -> Mapping[str, str]:
         hint, sure = "Run it less often: fuse it, or give it more work at a time", LIKELY + "by its duration."
     elif reached is not None:
         verdict = f"; at {reached:.0f} % of the peak {limit}, {{at_stake_ns}} more than its work needs"
-    counted = "its counters are stored" if row["is_counted"] else "its counters by {counters}"
+    counted = "its counters are stored" if row["is_counted"] else "read its counters with {counters}"
     size = f" ({row['size']})" if row["size"] else ""
     alone = "; kerneldb replay runs it alone" if row["is_called"] else ""
     return {"judged": verdict, "hint": hint.replace("{counted}", counted), "size": size, "sure": sure, "alone": alone}

@@ -101,7 +101,7 @@ def test_stored_counters_are_not_asked_for_again(tmp_path: Path) -> None:
     trace = Trace()
     trace.kernel("my_gemm", T0, 100_000, 2)
     db = database(tmp_path, trace)
-    assert "its counters by Nsight Compute" in remedy(db, "one-kernel")
+    assert "read its counters with Nsight Compute" in remedy(db, "one-kernel")
     db.sql(
         "INSERT INTO metrics BY NAME SELECT trace_id, launch_index, 'sm__x' AS metric, 1.0 AS value FROM launches",
         write=True,
