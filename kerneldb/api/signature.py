@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import difflib
 import json
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from kerneldb.api.queries import ask
@@ -102,6 +103,9 @@ def find(warehouse: Warehouse, text: str) -> str:
     if not found:
         kernels = {row["kernel"] or "" for row in ask(warehouse, "signature_ids", {"text": ""})}
         near = "\n".join(f"  {name}" for name in difflib.get_close_matches(text, kernels, 3, 0.4))
+        if {"name": text} in ask(warehouse, "trace_names"):
+            name = shlex.quote(text)
+            raise UsageError(f"{text} is a trace, not a kernel: kerneldb why {name}, kerneldb top --trace {name}")
         message = f"no kernel has {text!r} in its name, and no signature id starts with it; " + (
             f"near names:\n{near}" if near else "kerneldb top --by signature lists them"
         )

@@ -50,8 +50,8 @@ NAMES: Final = (
 )
 FIGURES: Final = ("delta_ns", "at_stake_ns", "total_ns", "idle_ns", "gap_ns", "recorded_ns", "launches", "n")
 """Which column names the rows, and which has the main figure: of each the first that a table has always stays."""
-SENTENCES: Final = "message"
-"""The column that is read to its end: where a terminal has no room for it, it stands below its row."""
+SENTENCES: Final = ("message", "meaning")
+"""Columns that are read to their end: where a terminal has no room for one, it stands below its row."""
 LEAST_IMPORTANT: Final = (
     r"path|source|framework_version|is_primary|tags|label|default_phase|ingested_at|world_size|run",
     r"(\w+_)?(id|index)|(\w+_)?(start|end)_ns",
@@ -299,7 +299,7 @@ def has_colours() -> bool:
 
 def _sentences(table: list[_Column], width: int) -> _Column | None:
     """The column of sentences, taken out of a table that is too wide with it."""
-    found = next((column for column in table if column.name == SENTENCES and column.rank is not None), None)
+    found = next((column for column in table if column.name in SENTENCES and column.rank is not None), None)
     if found is None or sum(column.size for column in table) + len(GAP) * (len(table) - 1) <= width:
         return None
     table.remove(found)

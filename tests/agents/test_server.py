@@ -128,6 +128,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("diff", {"before": "train", "after": "x*/ DROP TABLE launches --"}, "x*/ DROP"),
     ("schema", {"object": "kernel"}, "near: kernels"),
     ("show", {"kernel": "no such kernel"}, "no kernel has"),
+    ("show", {"kernel": "decoder-h200"}, "decoder-h200 is a trace"),
     ("history", {"workload": "decod"}, "near: decode"),
     ("history", {"since": "'; DROP"}, "neither a commit"),
     ("replays", {}, "nothing was replayed"),

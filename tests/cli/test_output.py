@@ -367,16 +367,17 @@ class TestColours:
     def test_files_have_none(self, tmp_path: Path) -> None:
         assert "\x1b[" not in "".join(self.lines(tmp_path / "out.txt")).replace("a\\x1b[", "")
 
+    @pytest.mark.parametrize("name", ["message", "meaning"])
     @pytest.mark.parametrize("width", [40, 80, 200])
     def test_sentences_that_have_no_room_stand_below_their_row(
-        self, width: int, monkeypatch: pytest.MonkeyPatch
+        self, width: int, name: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("COLUMNS", str(width))
         monkeypatch.setenv("NO_COLOR", "1")
         text = " ".join(["one block keeps one multiprocessor busy"] * 8)
-        columns = [("kernel", ["a", "b"]), ("message", [text, "short"]), ("n", [1, 2])]
+        columns = [("kernel", ["a", "b"]), (name, [text, "short"]), ("n", [1, 2])]
         lines, left_out = tables.render(columns, Output())
-        first, second = (next(place for place, line in enumerate(lines) if line[0] == name) for name in "ab")
+        first, second = (next(place for place, line in enumerate(lines) if line[0] == row) for row in "ab")
         assert " ".join(line.strip() for line in lines[first + 1 : second]) == text
         assert lines[second + 1 :] == ["  short"]
         assert max(map(len, lines)) <= width
