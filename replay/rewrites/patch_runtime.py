@@ -117,19 +117,22 @@ def spread(original: Any, made: Any) -> None:
 def run(command: list[str]) -> dict[str, Any]:
     """Run a script as `__main__` with its functions changed; returns its names."""
     script = command[0]
-    tree, missed = ast.parse(Path(script).read_text(encoding="utf-8"), script), set(range(len(CHANGES)))
+    tree = ast.parse(Path(script).read_text(encoding="utf-8"), script)
+    wanted = [
+        (number, one["frame"]) for number, one in enumerate(CHANGES)
+        if one["kind"] != "advice" and one["frame"] and is_of(one["frame"], script)
+    ]  # fmt: skip
+    missed = dict(wanted)
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-            for number, change in enumerate(CHANGES):
-                frame = change["frame"]
-                if frame and is_of(frame, script) and (frame["line"], frame["function"]) == (first, node.name):
+            for number, frame in wanted:
+                if (frame["line"], frame["function"]) == (first, node.name):
                     call = ast.parse(f"{HOOK}({number})", mode="eval").body
-                    missed.discard(number)
+                    missed.pop(number, None)
                     node.decorator_list.insert(0, ast.fix_missing_locations(ast.copy_location(call, node)))
-    for frame in (CHANGES[number]["frame"] for number in sorted(missed)):
-        if frame and is_of(frame, script):
-            say(f"{script}:{frame['line']} has no {frame['function']} any more: it stays as it is")
+    for frame in missed.values():
+        say(f"{script}:{frame['line']} has no {frame['function']} any more: it stays as it is")
     main = types.ModuleType("__main__")
     main.__file__ = script
     vars(builtins)[HOOK] = changed

@@ -117,14 +117,15 @@ def changes(found: Iterable[Improvement]) -> list[dict[str, Any]]:
     accepted = [one for one in found if one.status == "accepted"]
     listed = [{**change, "rewrite": one.rewrite} for one in accepted for change in one.change.get("changes", ())]
     by_kind = {kind: [one["frame"] for one in listed if one["kind"] == kind] for kind in (COMPILE, GRAPH)}
-    for one in listed:
+    left = [one for one in listed if one["kind"] != GRAPH or one["frame"] not in by_kind[COMPILE]]
+    for one in left:
         if one["kind"] == COMPILE and one["frame"] in by_kind[GRAPH]:
             options = one["values"].get("options")
             graphed = {"options": {**options, CUDAGRAPHS: True}} if options else {"mode": "reduce-overhead"}
             one |= {"values": graphed, "rewrite": f"{one['rewrite']}, {GRAPH}"}
         elif one["kind"] == GRAPH and one["values"].get("training"):
             one["kind"] = ADVICE
-    return [one for one in listed if one["kind"] != GRAPH or one["frame"] not in by_kind[COMPILE]]
+    return left
 
 
 if __name__ == "__main__":

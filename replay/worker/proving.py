@@ -51,12 +51,18 @@ QUANTITIES: Final = ("busy", "wall")
 SLOWER: Final = "the program itself is slower with it"
 UNDECIDED: Final = "the runs of the program do not rule out that it is slower"
 NO_GAIN: Final = "the program itself gains nothing"
+BROKEN: Final = "the program does not run with it"
 KEPT: Final = "kept"
 OPEN: Final = frozenset({UNDECIDED, NO_GAIN})
 ALL: Final = "all accepted"
 GRAPH: Final = "cuda_graph"
 SOME: Final = "all but the graph"
 BESIDE: Final = "beside the graph"
+
+
+class BrokenByPatchError(ReplayError):
+    """A program runs, but not with a patch."""
+
 
 Sides = Sequence[tuple[Timed, Timed]]
 """Of each pair of processes: without a patch, and with it."""
@@ -105,10 +111,15 @@ def promise(one: Improvement, quantity: str) -> Times | None:
 def verify(settings: Settings, workload: str, patch: Path, beside: Path | None = None) -> list[Verified]:
     """Run a program as recorded (or with the patch `beside`) and with a patch, in turns, until that decides.
 
-    Raises ReplayError where it does not run, UsageError where its step was not seen often enough.
+    Raises BrokenByPatchError where it runs only without that patch, ReplayError where it does not run at all, UsageError
+    where its step was not seen often enough.
     """
     before, after = (Job(settings, workload, None if one is None else str(one.resolve())) for one in (beside, patch))
-    sides = pairs(before, after, REPEATS)
+    try:
+        sides = pairs(before, after, REPEATS)
+    except ReplayError as error:
+        in_turns([before])
+        raise BrokenByPatchError(str(error)) from error
     while len(sides) < MOST_REPEATS and judged(compared(sides)) in OPEN:
         sides += pairs(before, after, 1)
     return compared(sides)
@@ -142,14 +153,24 @@ def in_turns(jobs: Sequence[Job]) -> list[Timed]:
                 side.go()
         for side in sides:
             side.release()
-        return [side.result() for side in sides]
+        found = [side.result() for side in sides]  # of all: where one fails, the others have had few turns
+    for job, one in zip(jobs, found, strict=True):
+        _often(job, one)
+    return found
+
+
+def _often(job: Job, found: Timed) -> None:
+    if len(found.wall_ns) < LEAST_RUNS or len(found.busy_ns) < LEAST_RUNS:
+        raise UsageError(
+            f"the step {job.workload!r} ran too seldom to be timed: mark it with "
+            f"torch.profiler.record_function, and run it {WARM + 2 * LEAST_RUNS} times or more"
+        )
 
 
 class _Side:
     """A process that waits for its turn, or has ended."""
 
     def __init__(self, job: Job, process: subprocess.Popen[str], said: Any) -> None:
-        self._job = job
         self._process = process
         self._said = said
         self._line: str | None = None
@@ -177,7 +198,7 @@ class _Side:
             self._line = None
 
     def result(self) -> Timed:
-        """Its times, when it has ended. Raises ReplayError and UsageError."""
+        """Its times, when it has ended. Raises ReplayError."""
         line = self._line if self._line is not None else "".join(self._process.stdout or ())
         code = self._process.wait()
         self._said.seek(0)
@@ -187,13 +208,7 @@ class _Side:
                 _tell(one)
         if code:
             raise ReplayError(f"the program ended with exit code {code}: {(said or ['it said nothing'])[-1]}")
-        found = codec.load(Timed, line.splitlines()[-1])
-        if len(found.wall_ns) < LEAST_RUNS or len(found.busy_ns) < LEAST_RUNS:
-            raise UsageError(
-                f"the step {self._job.workload!r} ran too seldom to be timed: mark it with "
-                f"torch.profiler.record_function, and run it {WARM + 2 * LEAST_RUNS} times or more"
-            )
-        return found
+        return codec.load(Timed, line.splitlines()[-1])
 
     def _write(self, line: str) -> None:
         with contextlib.suppress(BrokenPipeError):  # it has ended: `waits` says so
@@ -327,7 +342,11 @@ class _Proof:
         promised: Improvement | None = None,
     ) -> bool:
         """Measure some changes on top of others; where they do not pay, the one that gains least is taken back."""
-        measured = self._measure([*beside, *chosen], beside)
+        try:
+            measured = self._measure([*beside, *chosen], beside)
+        except BrokenByPatchError as error:
+            self.taken_back[id(min(chosen, key=self._gain))] = f"{BROKEN}: {error}"
+            return False
         outcome = judged(measured)
         self.rows += [each.row(name, promised, outcome) for each in measured]
         if len(chosen) == 1:

@@ -159,6 +159,44 @@ def test_a_program_that_does_not_run_says_why(tmp_path: Path) -> None:
         proving.in_turns([Job(settings, "step 1", str(tmp_path / "none.py"))])
 
 
+STEPS = """
+from torch.profiler import record_function
+import works
+for number in range(12):
+    with record_function(f"step {number}"):
+        works.check()
+"""
+
+
+@pytest.mark.thorough
+def test_a_change_with_which_the_program_does_not_run_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "steps.py").write_text(STEPS, encoding="utf-8")
+    (tmp_path / "works.py").write_text("def check(): pass", encoding="utf-8")
+    settings = resolved(Settings("", device="cpu", script=(str(tmp_path / "steps.py"),), trace_only=True))
+    change = {"kind": "setting", "frame": None, "values": {}, "text": "import works; works.check = None"}
+    found = [dataclasses.replace(improvement("breaking", "setting"), change={"changes": [change]})]
+    monkeypatch.setattr(proving, "REPEATS", 1)
+    (kept,), rows = proving.in_program(found, settings, "step 1")
+    assert (kept.status, rows) == ("rejected", [])
+    assert "does not run with it" in str(kept.reason)
+    assert "'NoneType' object is not callable" in str(kept.reason)
+
+
+def test_a_patch_runs_a_script_that_has_to_be_changed_by_hand_too(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The sentence names a function of the script, which stays as it is."""
+    script, patch = tmp_path / "model.py", tmp_path / "patch.py"
+    script.write_text("\n\ndef forward(): return 3\nresult = forward()\n", encoding="utf-8")
+    frame = FRAME | {"path": script.name}
+    advice = {"kind": "advice", "frame": frame, "values": {}, "text": "merge them", "rewrite": "merged_products"}
+    patch.write_text(patching.text([advice], "test"), encoding="utf-8")
+    assert patching.load(patch).run([str(script)])["result"] == 3
+    assert capfd.readouterr().err == "patch: to do by hand: merge them (model.py:3)\n"
+
+
 def test_advice_is_not_measured() -> None:
     found = [improvement("merged_products", "advice")]
     assert prove(found, measuring({})) == (found, [])  # type: ignore[arg-type]
@@ -175,7 +213,14 @@ def test_wall_time_is_promised_only_where_the_device_holds_the_step_back() -> No
 def test_a_function_that_is_compiled_and_graphed_is_changed_once() -> None:
     (one,) = improving.changes([improvement("compile", "compile"), improvement("cuda_graph", "cuda_graph")])
     assert one["values"] == {"mode": "reduce-overhead"}
-    assert [one["kind"] for one in improving.changes([improvement("cuda_graph", "cuda_graph")])] == ["cuda_graph"]
+    graph = improvement("cuda_graph", "cuda_graph")
+    assert [one["kind"] for one in improving.changes([graph])] == ["cuda_graph"]
+    training = dataclasses.replace(
+        graph, change={"changes": [graph.change["changes"][0] | {"values": {"training": True}}]}
+    )
+    assert [one["kind"] for one in improving.changes([training])] == ["advice"]
+    (one,) = improving.changes([improvement("compile", "compile"), training])
+    assert one["values"] == {"mode": "reduce-overhead"}
 
 
 PROGRAM = """
