@@ -58,16 +58,22 @@ class Foreach(Rewrite):
                 covered = region(flow, loop.places)
             except CannotTryError:
                 continue
-            made = {storage for place in loop.places for storage in flow.writes(place)}
-            if {storage for place in loop.places for storage in flow.reads(place)} - made - _storages(covered):
-                continue  # tensors of which it is not known where they come from
+            if not _all_known(covered, loop):
+                continue
             make = functools.partial(_lists, covered, loop)
             change = change_of(flow, loop.places, foreach=True)
             yield Proposal(covered, make, change, what=f"{len(loop.turns[0])} tensors, {len(loop.turns)} calls each")
 
 
-def _storages(covered: Region) -> set[int]:
-    return {covered.flow.storage(one) for one in covered.inputs}
+def _all_known(covered: Region, loop: Loop) -> bool:
+    """Whether it is known of each tensor that a turn takes where it comes from."""
+    storage = covered.flow.storage
+    known = {storage(one) for one in covered.inputs}
+    for turn in loop.turns:
+        if not known.issuperset(storage(slot) for node in turn for slot in _tensors(node)):
+            return False
+        known.update(storage(covered.flow.result(node)) for node in turn)
+    return True
 
 
 class FusedAdam(Rewrite):

@@ -111,8 +111,8 @@ def promise(one: Improvement, quantity: str) -> Times | None:
 def verify(settings: Settings, workload: str, patch: Path, beside: Path | None = None) -> list[Verified]:
     """Run a program as recorded (or with the patch `beside`) and with a patch, in turns, until that decides.
 
-    Raises BrokenByPatchError where it runs only without that patch, ReplayError where it does not run at all, UsageError
-    where its step was not seen often enough.
+    Raises BrokenByPatchError where it runs only without that patch, ReplayError where it never does, UsageError where
+    its step was not seen often enough.
     """
     before, after = (Job(settings, workload, None if one is None else str(one.resolve())) for one in (beside, patch))
     try:
