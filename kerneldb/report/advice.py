@@ -262,6 +262,7 @@ RULES: Final = (
         "Look at what rank {late_rank} does before it joins (kerneldb why on its trace): more data, a slower GPU, a "
         "busy host.",
         evidence=CERTAIN + "the same collectives are matched on all ranks that were recorded.",
+        params={"cause": "waiting for a rank"},
     ),
     Rule(
         "exposed-communication",
@@ -321,6 +322,7 @@ RULES: Final = (
         "{hint}.",
         evidence=CERTAIN + "measured under the profiler, which slows kernels and runs them one by one.",
         more=wording.bound,
+        needs="is_profiled",
     ),
     Rule(
         "decode-gemv",
@@ -331,6 +333,7 @@ RULES: Final = (
         "Batch requests, or move fewer bytes (quantised weights).",
         "Multiply several vectors at once, or move fewer bytes (a smaller type).",
         CERTAIN + "by the names of the kernels.",
+        needs="has_gemv",
     ),
     Rule(
         "fusible",
@@ -368,5 +371,6 @@ RULES: Final = (
         "Use scaled_dot_product_attention with a mask that the fused kernels take.",
         "If it belongs to attention, use a fused kernel for that ({attention}).",
         "Possible: a softmax may belong to something else.",
+        needs="has_softmax",
     ),
 )
