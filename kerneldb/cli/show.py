@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +10,7 @@ from kerneldb.cli.console import emit, emit_text, note, note_left_out, table
 from kerneldb.cli.options import READ_WAIT_S, kernel_names, open_database, output_options
 from kerneldb.cli.root import cli, refuse
 from kerneldb.output.tables import NARROWEST, for_people, terminal_width
-from kerneldb.output.text import format_column
+from kerneldb.output.text import format_column, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -78,5 +77,5 @@ def _fields(fields: Mapping[str, Any], output: Output) -> Iterator[str]:
     for key, values in known:
         text = format_column(key, values)[0]
         room = len(text) + 1 if width is None else max(width - size - 4, NARROWEST)
-        for place, part in enumerate(textwrap.wrap(text, room) or [""]):
+        for place, part in enumerate(wrapped(text, room) or [""]):
             yield f"  {'' if place else key:<{size}}  {part}"

@@ -12,7 +12,7 @@ from kerneldb.cli.console import emit_rows, note, note_repeated, plural
 from kerneldb.cli.options import READ_WAIT_S, open_database, output_options, trace_names
 from kerneldb.cli.root import DEFAULT_DATABASE, chosen_database, cli, refuse
 from kerneldb.output.tables import terminal_width
-from kerneldb.output.text import command_line
+from kerneldb.output.text import command_line, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 TRACES: Final = 5
 """So many traces, those with most GPU time, are looked at where none is named."""
 WIDTH: Final = 100
+LINES: Final = 20
+"""A sentence that is longer holds a name that nobody reads whole; `--json` has it."""
 NOTHING: Final = "no GPU time: no trace holds launches or sums of them; kerneldb doctor FILE says what a file lacks"
 COLUMNS: Final = (
     "trace", "span_ns", "rule", "version", "at_stake_ns", "share_pct", "sentence", "remedy", "evidence", "command",
@@ -92,23 +94,27 @@ def say(verdicts: Sequence[Verdict], lead: str = "", *, alone: bool = False) -> 
     width = min(WIDTH, terminal_width() or WIDTH)
     for number, verdict in enumerate(verdicts):
         title = f"{verdict.trace}: {verdict.headline()}" if len(verdicts) > 1 else verdict.headline()
-        lines = [lead] * bool(lead and number == 0) + [click.wrap_text(title, width)] * bool(title.strip(": "))
+        lines = [lead] * bool(lead and number == 0) + [_wrapped(title, width)] * bool(title.strip(": "))
         click.echo("\n".join(["", *lines] if number else lines) or verdict.trace)
         for place, piece in enumerate(verdict.first(), 1):
             _say(place, piece, None if alone else verdict.trace, width)
         if not verdict.advice and verdict.has_kernels:
             click.echo("  Nothing stands out.")
         for line in verdict.unknown:
-            click.echo(click.wrap_text(line, width, "  ", "  "))
+            click.echo(_wrapped(line, width, "  ", "  "))
 
 
 def _say(number: int, piece: Advice, trace: str | None, width: int) -> None:
     """A sentence, what to do, how sure it is, and the command that shows more."""
     first, indent = f"  {number}. ", " " * 5
-    click.echo(click.wrap_text(f"{piece.sentence} {piece.remedy}", width, first, indent))
+    click.echo(_wrapped(f"{piece.sentence} {piece.remedy}", width, first, indent))
     if piece.evidence:
-        click.echo(click.wrap_text(f"({piece.evidence.rstrip('.')})", width, indent, indent))
+        click.echo(_wrapped(f"({piece.evidence.rstrip('.')})", width, indent, indent))
     click.echo(f"{indent}{program()} {command_line(command_of(piece, trace))}")
+
+
+def _wrapped(text: str, width: int, first: str = "", indent: str = "") -> str:
+    return click.wrap_text(shorten(text, LINES * width), width, first, indent)
 
 
 def command_of(piece: Advice, trace: str | None) -> list[str]:

@@ -18,11 +18,10 @@ import os
 import re
 import shutil
 import sys
-import textwrap
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 from kerneldb.output import units
-from kerneldb.output.text import display_width, escape, format_column, shorten
+from kerneldb.output.text import display_width, escape, format_column, shorten, wrapped
 from kerneldb.output.values import python_values
 
 if TYPE_CHECKING:
@@ -312,7 +311,7 @@ def _with_sentences(lines: Sequence[str], sentences: Sequence[str], width: int, 
     yield from lines[:head]
     for line, text in zip(lines[head:], sentences, strict=True):
         yield line
-        yield from (GAP + _styled(part, style) for part in textwrap.wrap(text, width - len(GAP)))
+        yield from (GAP + _styled(part, style) for part in wrapped(text, width - len(GAP)))
 
 
 def _fit(table: list[_Column], width: int) -> list[str]:

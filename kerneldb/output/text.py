@@ -16,6 +16,7 @@ import itertools
 import math
 import re
 import shlex
+import textwrap
 import unicodedata
 from typing import TYPE_CHECKING, Any, Final
 
@@ -125,6 +126,11 @@ def beginning(text: str, size: int) -> str:
     """The characters from the first on that take at most `size` cells."""
     taken = itertools.accumulate(map(display_width, text))
     return text[: sum(1 for _ in itertools.takewhile(lambda cells: cells <= size, taken))]
+
+
+def wrapped(text: str, size: int) -> list[str]:
+    """Lines of at most `size` characters; a word that is longer is cut. Linear in the length of the words, too."""
+    return textwrap.wrap(re.sub(rf"\S{{{size}}}(?=\S)", r"\g<0> ", text), size)
 
 
 def display_width(text: str) -> int:

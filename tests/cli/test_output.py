@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies
 
+from kerneldb.cli import why
 from kerneldb.errors import UsageError
 from kerneldb.output import FORMATS, Format, Output, format_of, opened, records, tables, text, write
 from kerneldb.output.carried import carried
@@ -191,6 +192,21 @@ def test_control_characters_cannot_reach_the_terminal() -> None:
 @pytest.mark.parametrize(("size", "shown"), [(9, "abcdefghi"), (5, "ab…hi"), (4, "ab…i")])
 def test_long_text_loses_its_middle(size: int, shown: str) -> None:
     assert text.shorten("abcdefghi", size) == shown
+
+
+def test_a_word_of_a_million_characters_is_cut_into_lines() -> None:
+    """Each costs the line only: what looks at the rest for every line takes minutes."""
+    lines = text.wrapped(f"one {'x' * 1_000_000}-two three", 79)
+    assert max(map(len, lines)) == 79
+    assert "".join(lines).replace(" ", "") == f"one{'x' * 1_000_000}-twothree"
+    assert len(lines) < 1_000_000 / 79 + 4
+
+
+def test_a_sentence_with_a_name_of_millions_of_characters_is_shortened() -> None:
+    said = why._wrapped(f"Look at {'x' * 3_000_000}. It waits.", 100, "  1. ", "     ")
+    assert said.startswith("  1. Look at")
+    assert "".join(said.split()).endswith(".Itwaits.")
+    assert len(said.splitlines()) <= why.LINES + 3
 
 
 def drawn(columns: tables.Columns, width: int | None, **options: Any) -> tables.Rendered:
