@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 import polars as pl
 from polars.exceptions import PolarsError
 
+from kerneldb import limits
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest import columns, sqlite
 from kerneldb.ingest.output import Report
@@ -45,6 +46,8 @@ DEVICE: Final = columns.schema(
     "registers_per_multiprocessor shared_bytes_per_multiprocessor shared_bytes_per_block_optin clock_mhz properties"
 )
 HERTZ: Final = 1e6
+VALUE_BYTES: Final = 8
+"""What a value of a column takes in memory; values that repeat take none in a Parquet file."""
 
 Pairs = dict[str, str | list[str]]
 
@@ -158,7 +161,9 @@ class ParquetStore:
 
     def _names(self, path: Path) -> tuple[str, ...]:
         with self._open(path) as file:
-            return tuple(file.schema_arrow.names)
+            names = tuple(file.schema_arrow.names)
+            limits.check_ratio(path.stat().st_size, VALUE_BYTES * file.metadata.num_rows * len(names))
+            return names
 
     @contextlib.contextmanager
     def _open(self, path: Path) -> Iterator[Any]:

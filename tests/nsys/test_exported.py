@@ -469,3 +469,14 @@ def test_a_correlation_that_comes_again_belongs_to_the_last_call_before(tmp_path
         (1_001_000, SECOND, 1, "cudaLaunchKernel", 1_000_100),
         (late + 900, FIRST, 1, "cuLaunchKernel", late),
     ]
+
+
+def test_rows_that_take_no_room_are_refused(tmp_path: Path) -> None:
+    """Values that repeat are a few bytes of a Parquet file, however many they are."""
+    folder = parquet_of(exports.build(tmp_path / "small.sqlite"), tmp_path / "small_pqtdir")
+    table = folder / "OSRT_API.parquet"
+    rows = 20_000_000
+    pl.select(pl.repeat(1, rows, dtype=pl.Int8).alias("start")).write_parquet(table)
+    assert 500 * table.stat().st_size < 8 * rows
+    with pytest.raises(UnreadableTraceError, match="KERNELDB_MAX_RATIO allows"):
+        convert_file(folder, tmp_path / "spool")
