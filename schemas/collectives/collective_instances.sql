@@ -18,7 +18,7 @@
 --   traced_ranks BIGINT: Ranks of the group whose traces are here.
 --   start_ns, duration_ns: as in kernels
 --   transfer_ns BIGINT [ns]: Shortest launch of the instance; NULL where not all traced ranks show it.
---   wait_ns BIGINT [ns]: What this launch has beyond that.
+--   wait_ns BIGINT [ns]: How much longer this launch ran than the shortest of its instance: its wait for the others.
 --   came_last BOOLEAN: Whether it is the shortest launch.
 --   late_rank INTEGER: Rank of the shortest launch.
 --   transfer_bus_gbs DOUBLE [GB/s]: Bus bandwidth of the transfer.

@@ -14,10 +14,10 @@
 --   transfer_ns BIGINT [ns]: Part of the time of the matched launches that is transfer: the shortest launch of an instance, for each of its launches.
 --   wait_ns BIGINT [ns]: Part of it that is waiting for other ranks.
 --   mean_transfer_ns DOUBLE [ns]: Mean recorded transfer.
---   transfer_bus_gbs DOUBLE [GB/s]: Bus bandwidth of it.
+--   transfer_bus_gbs DOUBLE [GB/s]: Bus bandwidth of the recorded transfer.
 --   replay_grade VARCHAR: L0 or L1, where a replay counts; the lower one.
 --   mean_replayed_ns DOUBLE [ns]: Mean replayed time, which is that of the shortest rank.
---   replayed_bus_gbs DOUBLE [GB/s]: Bus bandwidth of it.
+--   replayed_bus_gbs DOUBLE [GB/s]: Bus bandwidth of the replay.
 --   error_pct DOUBLE [%]: Replayed against recorded transfer of the same collectives.
 --   reason: as in reconciliation_kernels
 -- Example:

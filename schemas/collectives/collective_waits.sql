@@ -10,7 +10,7 @@
 --   matched BIGINT: Launches whose instance all traced ranks show.
 --   total_ns: as in kernel_rollups
 --   transfer_ns BIGINT [ns]: Summed duration of the shortest launch of each matched instance.
---   wait_ns BIGINT [ns]: What the matched launches of this rank have beyond that.
+--   wait_ns BIGINT [ns]: How much longer the matched launches of this rank ran: its wait for the others.
 --   longest_wait_ns BIGINT [ns]: Longest such wait.
 --   came_last BIGINT: How often this rank came last.
 -- Example:

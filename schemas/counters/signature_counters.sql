@@ -11,7 +11,7 @@
 --   launches BIGINT: Profiled launches with this metric.
 --   method VARCHAR: own (measured on this signature), replay (on its calls, run again), launch_key or match_name (on signatures that match so).
 --   candidates BIGINT: Number of signatures that the launches belong to; with several, the figures mix launches that may differ.
---   measured_ids VARCHAR[]: These signatures.
+--   measured_ids VARCHAR[]: The signatures that these launches belong to.
 --   gpu VARCHAR: Model of GPU that they were measured on; several with commas between.
 -- Example:
 --   SELECT signature_id, mean, launches, method, candidates FROM signature_counters WHERE metric = 'gpu__time_duration.sum';

@@ -19,7 +19,7 @@
 --   total_communication_ns BIGINT [ns]: Time in which a communication kernel ran.
 --   exposed_communication_ns BIGINT [ns]: Part of it in which no computation ran.
 --   total_memcpy_ns BIGINT [ns]: Time in which a copy ran.
---   exposed_memcpy_ns BIGINT [ns]: Part of it in which neither computation nor communication ran.
+--   exposed_memcpy_ns BIGINT [ns]: Time of copies in which neither computation nor communication ran.
 -- Example:
 --   SELECT trace, device, span_ns, busy_pct, computation_ns, exposed_communication_ns, exposed_memcpy_ns FROM gpu_time();
 CREATE OR REPLACE MACRO gpu_time(source := 'kernels') AS TABLE

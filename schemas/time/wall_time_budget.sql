@@ -22,7 +22,7 @@
 --   wall_ns BIGINT [ns]: Their length.
 --   share_pct DOUBLE [%]: Share of the time of the device.
 --   needed_ns BIGINT [ns]: Of computation, what its work takes at the peaks of the GPU; NULL where no work is known.
---   lost_ns BIGINT [ns]: Of the same kernels, the rest.
+--   lost_ns BIGINT [ns]: Time of kernels of known work beyond needed_ns.
 -- Example:
 --   SELECT trace, device, part, cause, wall_ns, share_pct FROM wall_time_budget();
 CREATE OR REPLACE MACRO wall_time_budget(source := 'kernels', key := '', from_ns := -4000000000000000000, to_ns := 4000000000000000000) AS TABLE

@@ -4,8 +4,8 @@
 --
 -- Columns:
 --   trace: as in kernels
---   from_dtype VARCHAR: Type before.
---   to_dtype VARCHAR: Type after.
+--   from_dtype VARCHAR: Element type before the conversion.
+--   to_dtype VARCHAR: Element type after the conversion.
 --   phase: as in kernels
 --   n, total_ns: as in kernel_rollups
 --   elements BIGINT: Number of elements converted.

@@ -31,12 +31,12 @@
 --   peak_flops_per_second DOUBLE [FLOP/s]: Peak rate of operations for the type of the kernel; without a type, that of counters read on the same
 --     model of GPU.
 --   peak_bytes_per_second DOUBLE [bytes/s]: Peak rate of the memory.
---   ridge DOUBLE [FLOP/byte]: Intensity at which both peaks bind.
+--   ridge DOUBLE [FLOP/byte]: Intensity at which the peaks of arithmetic and of bandwidth meet.
 --   pct_peak_flops DOUBLE [%]: Achieved of the peak rate of operations.
 --   pct_peak_bandwidth DOUBLE [%]: Achieved of the peak rate of the memory.
 --   pct_attainable DOUBLE [%]: Achieved of what the roof allows at this intensity.
---   bound VARCHAR: latency where less than 5 % of what the roof allows is reached: neither rate limits it, but start, dependencies or too little
---     work. Else memory below the ridge, compute from it on. For the work of the mean launch; single launches are judged in bounds.
+--   bound VARCHAR: latency where less than 5 % of what the roof allows is reached: starting, waiting or too little work limits it. Else memory
+--     below the ridge, compute from it on. Of the mean launch; the view bounds judges single launches.
 --   signature_id: as in kernels
 --   modelled_flops DOUBLE [FLOP]: Operations of a launch by the model over shapes, also where counters stand in `flops`.
 --   modelled_bytes DOUBLE [bytes]: Bytes of a launch by that model.
