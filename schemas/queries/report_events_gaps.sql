@@ -1,10 +1,12 @@
 -- When no launch of a device ran, for $step_ns and more, and why.
+WITH chosen AS (FROM kernels WHERE trace = $trace)
+
 SELECT
     'GPU ' || coalesce(device::VARCHAR, '?') AS place,
     cause,
     cause || coalesce(': ' || waiting_call, '') || coalesce(', then ' || next_op, ', then ' || next) AS name,
     gap_start_ns AS start_ns,
     gap_ns AS duration_ns
-FROM idle_gaps()
-WHERE trace = $trace AND gap_ns >= $step_ns
+FROM idle_gaps('chosen')
+WHERE gap_ns >= $step_ns
 ORDER BY place, start_ns;
