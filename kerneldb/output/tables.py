@@ -60,6 +60,8 @@ LEAST_IMPORTANT: Final = (
     r"(mean|median|avg)(_\w+)?",
     r"n_\w+|op|dtype|intensity",
 )
+EMPTY: Final = -1
+"""How important a column without values is: it goes before any text becomes short."""
 SELDOM: Final = 1
 """The last of these that is less important than what is the same in all rows."""
 LITTLE: Final = 4
@@ -275,7 +277,7 @@ def _ranks(columns: Columns) -> list[int | None]:
         if same and len(values) > 1 and SELDOM < rank <= len(LEAST_IMPORTANT):
             rank = SELDOM
         if all(value is None for value in values):
-            rank = -1
+            rank = EMPTY
         ranks.append(None if name in kept or (place == 0 and rank >= 0) else rank)
     return ranks
 
@@ -317,7 +319,7 @@ def _with_sentences(lines: Sequence[str], sentences: Sequence[str], width: int, 
 def _fit(table: list[_Column], width: int) -> list[str]:
     """Make the table fit `width`; returns the names of the columns that it takes out, in their order."""
     whole = list(table)
-    for shortest, most in ((ROOMY, LITTLE), (SHORTEST, len(LEAST_IMPORTANT) + len(MOST_IMPORTANT))):
+    for shortest, most in ((width, EMPTY), (ROOMY, LITTLE), (SHORTEST, len(LEAST_IMPORTANT) + len(MOST_IMPORTANT))):
         while sum(_sizes(table, width, shortest)) + len(GAP) * (len(table) - 1) > width:
             ranks = ((column.rank, -place) for place, column in enumerate(table))
             going = [(rank, place) for rank, place in ranks if rank is not None and rank <= most]

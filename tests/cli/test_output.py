@@ -539,3 +539,9 @@ def test_help_on_a_full_disk_is_one_line(words: list[str]) -> None:
         command = [sys.executable, "-m", "kerneldb", *words]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "Error: output: No space left on device\n")
+
+
+def test_a_column_without_values_goes_before_any_text_becomes_short() -> None:
+    columns: list[tuple[str, list[Any]]] = [("kernel", ["a" * 30]), ("n", [1]), ("example", [None])]
+    shown = drawn(columns, 35)
+    assert (shown.lines[-1].split(), shown.left_out) == (["a" * 30, "1"], ["example"])
