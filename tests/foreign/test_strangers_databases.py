@@ -90,6 +90,8 @@ DIFFERING = {
 }
 REFUSED = {
     "sum": "CREATE MACRO sum(x) AS 42",
+    "capitals": 'CREATE MACRO "SUM"(x) AS 42',
+    "capitals for a view": 'DROP VIEW kernels; CREATE TABLE "KERNELS" (a INT)',
     "plus": 'CREATE MACRO "+"(a, b) AS 42',
     "equal": 'CREATE MACRO "="(a, b) AS true',
     "list of views": "CREATE MACRO duckdb_views() AS TABLE SELECT 'kernels' AS view_name",
