@@ -4,10 +4,9 @@ CREATE OR REPLACE MACRO _wall_threads(used, places, gaps) AS TABLE
 -- Mostly one thread makes all calls of a trace, which need not be looked for then.
 WITH _alone AS (
     SELECT trace_id, any_value(process) AS process, any_value(thread) AS thread
-    FROM api_calls
-    WHERE trace_id IN (SELECT trace_id FROM query_table(places))
+    FROM (SELECT DISTINCT trace_id, process, thread FROM api_calls WHERE trace_id IN (SELECT trace_id FROM query_table(places)))
     GROUP BY trace_id
-    HAVING min(process) = max(process) AND min(thread) = max(thread) AND count(process) = count(*) AND count(thread) = count(*)
+    HAVING count(*) = 1 AND count(process) = 1 AND count(thread) = 1
 ),
 
 _callers AS (
