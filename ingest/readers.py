@@ -149,6 +149,20 @@ IMPOSTORS: Final = (
     Impostor(lambda head: CONSOLE.search(head) is not None, "what `nsys profile` printed on a console", CONSOLE_REMEDY),
 )
 
+OTHERS: Final = (
+    Impostor(
+        lambda head: re.search(rb'"cat"\s*:\s*"gpu_op"', head) is not None,
+        "a trace of Intel's unitrace",
+        "On Intel GPUs record with torch.profiler (ProfilerActivity.XPU).",
+    ),
+    Impostor(
+        lambda head: re.search(rb'"name"\s*:\s*"Ascend Hardware"', head) is not None,
+        "a trace of an Ascend NPU",
+        "The same program on a GPU can be recorded with torch.profiler.",
+    ),
+)
+"""Other traces with `traceEvents`: their device work has no category that torch.profiler writes, and would be lost."""
+
 
 def first_bytes(source: Source) -> bytes:
     """The first bytes of a source, decompressed."""
@@ -168,6 +182,10 @@ def check(source: Source) -> None:
         message = f"{source.label}: nothing can be read, {source.damage}. Copy or record the trace again."
         raise UnreadableTraceError(message)
     if TRACE_MARK.search(head) or EVENT_ARRAY.match(head):
+        for other in OTHERS:
+            if other.fits(head):
+                message = f"{source.label}: this is {other.what}, which kerneldb does not read. {other.remedy}"
+                raise NotATraceError(message)
         return
     sqlite.refuse_damaged(source.path, head)
     for impostor in IMPOSTORS:

@@ -105,6 +105,15 @@ IMPOSTORS: dict[str, tuple[bytes, str]] = {
     "comment on GPUs": (b"# all values of one gpu and its mem in a table\n1 2 3\n", "text"),
     "table with times": (b"timestamp,value\n1,2\n", "text"),
     "execution trace in a zip": (archive_of("et.json"), "traceEvents"),
+    "unitrace": (
+        b'{ "traceEvents":[\n{"ph": "X", "tid": 4, "pid": 3, "name": "gemm[SIMD32]", "cat": "gpu_op", "ts": 1},\n',
+        "unitrace",
+    ),
+    "torch_npu": (
+        b'[{"name": "process_name", "pid": 3, "ph": "M", "args": {"name": "Ascend Hardware"}}, '
+        b'{"name": "MatMulV2", "pid": 3, "tid": 2, "ts": "1700.123", "dur": 12.5, "ph": "X", "args": {}}]',
+        "Ascend",
+    ),
 }
 
 

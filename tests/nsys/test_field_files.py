@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kerneldb.errors import NotATraceError
+from kerneldb.ingest.ledger import UNKNOWN
 from tests.ingest.conversion import convert_file
 
 if TYPE_CHECKING:
@@ -54,12 +55,14 @@ def test_ranges_of_a_printed_trace(field: Path, tmp_path: Path) -> None:
         )
         for row in printed(path)
     ]
+    assert not [reason for reason in ranges.report("unread") if UNKNOWN in reason]
 
 
 def test_how_long_kernels_wait_to_start(field: Path, tmp_path: Path) -> None:
     path = field / "nsight" / "report_cuda_kern_exec_sum.csv"
     converted = convert_file(path, tmp_path / "spool")
     assert converted.table("rollups")["total_ns"].sum() == 62_493
+    assert converted.report("unread") == {}
     rows = printed(path)
     metrics = converted.table("metrics")
     for metric, column in {
