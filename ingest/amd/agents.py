@@ -19,6 +19,7 @@ from kerneldb.ingest.output import Report
 from kerneldb.ingest.privacy import public
 
 KIB: Final = 1024
+LARGEST: Final = (1 << 31) - 1
 GPU_TYPES: Final = ("GPU", "2", "ROCPROFILER_AGENT_TYPE_GPU")
 DEVICE_SCHEMA: Final = schema(
     "process device vendor name arch multiprocessors memory_bytes warp_size max_threads_per_multiprocessor "
@@ -45,7 +46,10 @@ def agent_of(facts: Mapping[str, Any]) -> Agent:
     name = lower.get("name")
     is_gpu = kind.upper() in GPU_TYPES or (not kind and str(name).startswith("gfx"))
     number = next((lower[key] for key in NUMBERS if lower.get(key) not in (None, "")), None)
-    return Agent(is_gpu, _integer(number), str(name) if is_gpu and name else None, lower)
+    device = _integer(number)
+    if device is not None and abs(device) > LARGEST:
+        device = None  # no number of a GPU: that of its place is taken
+    return Agent(is_gpu, device, str(name) if is_gpu and name else None, lower)
 
 
 def numbered(agents: Iterable[Agent]) -> list[Agent]:
