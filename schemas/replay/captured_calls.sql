@@ -10,6 +10,7 @@
 --   position BIGINT: Which of them it is, from 0.
 --   api_index: as in api_calls
 --   api_call VARCHAR: Name of the call.
+--   kernel VARCHAR: Kernel that the call names, which ROCm records.
 --   op_id: as in api_calls
 --   op VARCHAR: Operator around it.
 --   call_id: as in ops
@@ -41,6 +42,7 @@ SELECT
     row_number() OVER (captured ORDER BY a.start_ns, a.api_index) - 1 AS position,
     a.api_index,
     a.name AS api_call,
+    CASE WHEN a.name NOT LIKE '%Mem%' THEN a.details END AS kernel,
     a.op_id,
     o.name AS op,
     o.call_id,

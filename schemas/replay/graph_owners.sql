@@ -2,7 +2,8 @@
 --
 -- A launch of a graph runs its kernels, copies and fills in the order in which they were captured: in that of their node numbers, or of their starts where
 -- all ran on one stream. A capture with as many launch calls is taken from the same trace, else from a trace in which a graph ran the same kernels with
--- the same grids in the same order, else from a trace of the same run. Where several captures fit and differ, what they differ in is NULL. In no order.
+-- the same grids in the same order, else from a trace of the same run; not one whose calls name other kernels, as ROCm records them. Where several
+-- captures fit and differ, what they differ in is NULL. In no order.
 --
 -- Columns:
 --   trace_id, trace, launch_index, name, duration_ns: as in kernels
@@ -30,6 +31,8 @@ WITH _placed AS (
         n.name,
         l.duration_ns,
         l.api_index AS graph_launch,
+        -- ROCm runs copies and fills as kernels of its own, which the captured call does not name.
+        CASE WHEN l.kind = 'kernel' AND NOT starts_with(n.name, '__amd_rocclr_') THEN n.name END AS captured_name,
         hash(s.name_id, s.grid_x, s.grid_y, s.grid_z, s.block_x, s.block_y, s.block_z, s.bytes) AS identity,
         count(*) OVER graph AS calls,
         count(l.graph_node_id) OVER graph = count(*) OVER graph AS has_nodes,
@@ -53,56 +56,40 @@ _run AS (
 ),
 
 _graphs AS (
-    SELECT trace_id, run, graph_launch, calls, hash(list(identity ORDER BY position)) AS sequence FROM _run GROUP BY ALL
-),
-
--- A trace has captures, and so has its run: what several of these differ in is not known of a graph.
-_captured AS (
-    SELECT *, trace_id AS source FROM captured_calls
-    UNION ALL
-    SELECT *, 'run ' || run FROM captured_calls WHERE run IS NOT NULL
-),
-
-_calls AS (
     SELECT
-        source,
+        trace_id,
+        run,
+        graph_launch,
         calls,
-        position,
-        count(*) AS captures,
-        CASE WHEN count(DISTINCT trace_id) = 1 THEN min(trace_id) END AS capture_trace_id,
-        CASE WHEN count(DISTINCT trace_id) = 1 THEN min(trace) END AS capture_trace,
-        CASE WHEN count(DISTINCT coalesce(op, '')) = 1 THEN min(op) END AS op,
-        CASE WHEN count(DISTINCT coalesce(call_id, '')) = 1 THEN min(call_id) END AS call_id,
-        CASE WHEN count(DISTINCT coalesce(call_id, '')) = 1 THEN min(call_ordinal) END AS call_ordinal,
-        CASE WHEN count(DISTINCT coalesce(call_id, '')) = 1 THEN min(call_kernels) END AS call_kernels,
-        CASE WHEN count(DISTINCT coalesce(module, '')) = 1 THEN min(module) END AS module,
-        CASE WHEN count(DISTINCT coalesce(python_line, '')) = 1 THEN min(python_line) END AS python_line,
-        CASE WHEN count(*) = 1 THEN min(op_id) END AS op_id
-    FROM _captured
-    GROUP BY source, calls, position
+        hash(list(identity ORDER BY position)) AS sequence,
+        hash(list(captured_name ORDER BY position)) AS names
+    FROM _run
+    GROUP BY ALL
 ),
 
-_sources AS (SELECT DISTINCT source, calls FROM _calls),
+_calls AS (SELECT * FROM _captured_sources),
+
+_sources AS (SELECT DISTINCT source, calls, names FROM _calls),
 
 _fitting AS (
-    SELECT g.trace_id, g.graph_launch, g.calls, c.source, 1 AS way
+    SELECT g.trace_id, g.graph_launch, g.calls, c.source, c.names, 1 AS way
     FROM _graphs AS g
-    INNER JOIN _sources AS c ON g.trace_id = c.source AND g.calls = c.calls
+    INNER JOIN _sources AS c ON g.trace_id = c.source AND g.calls = c.calls AND coalesce(c.names = g.names, TRUE)
     UNION ALL
-    SELECT g.trace_id, g.graph_launch, g.calls, c.source, 2
+    SELECT g.trace_id, g.graph_launch, g.calls, c.source, c.names, 2
     FROM _graphs AS g
     INNER JOIN _graphs AS o ON g.sequence = o.sequence AND g.trace_id <> o.trace_id
-    INNER JOIN _sources AS c ON o.trace_id = c.source AND g.calls = c.calls
+    INNER JOIN _sources AS c ON o.trace_id = c.source AND g.calls = c.calls AND coalesce(c.names = g.names, TRUE)
     UNION ALL
-    SELECT g.trace_id, g.graph_launch, g.calls, c.source, 3
+    SELECT g.trace_id, g.graph_launch, g.calls, c.source, c.names, 3
     FROM _graphs AS g
-    INNER JOIN _sources AS c ON 'run ' || g.run = c.source AND g.calls = c.calls
+    INNER JOIN _sources AS c ON 'run ' || g.run = c.source AND g.calls = c.calls AND coalesce(c.names = g.names, TRUE)
 ),
 
 _chosen AS (
-    SELECT trace_id, graph_launch, calls, arg_min(source, (way, source)) AS source, min(way) AS way
+    SELECT *
     FROM _fitting
-    GROUP BY ALL
+    QUALIFY row_number() OVER (PARTITION BY trace_id, graph_launch ORDER BY way, source, names NULLS LAST) = 1
 )
 
 SELECT
@@ -125,13 +112,14 @@ SELECT
     c.op_id,
     CASE w.way WHEN 1 THEN 0.99::DOUBLE WHEN 2 THEN 0.98::DOUBLE ELSE 0.9::DOUBLE END AS confidence,
     format(
-        'call {:,} of {:,} of {} in {}{}',
+        'call {:,} of {:,} of {} in {}{}{}',
         r.position + 1,
         r.calls,
         CASE WHEN c.captures = 1 THEN 'the capture' ELSE c.captures || ' captures' END,
         coalesce(c.capture_trace, c.source),
-        CASE w.way WHEN 2 THEN ', where a graph ran the same kernels in the same order' WHEN 3 THEN ', of the same run' ELSE '' END
+        CASE w.way WHEN 2 THEN ', where a graph ran the same kernels in the same order' WHEN 3 THEN ', of the same run' ELSE '' END,
+        CASE WHEN w.names IS NULL THEN '' ELSE '; its calls name the same kernels' END
     ) AS evidence
 FROM _run AS r
 INNER JOIN _chosen AS w ON r.trace_id = w.trace_id AND r.graph_launch = w.graph_launch
-INNER JOIN _calls AS c ON w.source = c.source AND w.calls = c.calls AND r.position = c.position;
+INNER JOIN _calls AS c ON w.source = c.source AND w.calls = c.calls AND w.names IS NOT DISTINCT FROM c.names AND r.position = c.position;

@@ -25,6 +25,7 @@ NAMED = {"layer_norm": "aten::native_layer_norm", "nvjet": "aten::addmm", "split
 
 
 def ingested(tmp_path: Path, *traces: Trace) -> Database:
+    tmp_path.mkdir(exist_ok=True)
     db = kerneldb.open(tmp_path / "k.duckdb")
     for number, trace in enumerate(traces):
         path = tmp_path / f"t{number}.json"
@@ -130,6 +131,25 @@ def test_captures_of_one_run(tmp_path: Path) -> None:
     assert [tuple(row.values()) for row in rows] == [
         (None, "call 1 of 2 of 2 captures in run serving, of the same run")
     ]
+
+
+def on_rocm(*kernels: str, ran: tuple[str, ...]) -> Trace:
+    """A capture whose calls name `kernels`, and a launch of a graph that ran `ran`."""
+    trace = captured(*(f"aten::of_{kernel}" for kernel in kernels), replayed=len(ran))
+    calls = [event for event in trace.events if event["name"] == "cudaLaunchKernel"]
+    for call, kernel in zip(calls, kernels, strict=True):
+        call["name"], call["args"]["kernel"] = "hipLaunchKernel", kernel
+    for kernel, name in zip([event for event in trace.events if event["cat"] == "kernel"], ran, strict=True):
+        kernel["name"] = name
+    return trace
+
+
+def test_calls_that_name_other_kernels_are_of_another_graph(tmp_path: Path) -> None:
+    trace = on_rocm("gemm", "relu", ran=("gemm", "relu"))
+    assert owners(ingested(tmp_path / "same", trace)) == [
+        ("t0", f"aten::of_{one}", True, 1) for one in ("gemm", "relu")
+    ]
+    assert owners(ingested(tmp_path / "other", on_rocm("gemm", "relu", ran=("gemm", "tanh")))) == []
 
 
 def test_calls_that_ran_are_not_captured(tmp_path: Path) -> None:
