@@ -172,6 +172,9 @@ class TolerantReader:
             self.take([event], int(damaged), None, text)
 
     def _retry(self, line: str, damaged: bool) -> None:
+        if (values := repair.parse_run(line)) is not None:
+            self.take(values, int(damaged), None, line)
+            return
         parsed = repair.parse_event(line)
         if parsed is not None:
             self.take([parsed[0]], int(parsed[1] or damaged), None, line)

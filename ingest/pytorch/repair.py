@@ -43,6 +43,15 @@ def parse_event(text: str) -> tuple[dict[str, Any], bool] | None:
     return None
 
 
+def parse_run(text: str) -> list[object] | None:
+    """The values in `text` where it is several with commas between them: what is read so needs no repair."""
+    try:
+        values: list[object] = STRICT.decode(f"[{text}]")
+    except (ValueError, RecursionError):
+        return None
+    return values if len(values) > 1 else None
+
+
 def parse_object(text: str) -> tuple[dict[str, Any], int]:
     """The JSON object in `text` and the number of repaired strings; empty where nothing helps."""
     for repaired, candidate in _candidates(text):

@@ -221,6 +221,16 @@ def test_something_else_among_the_events(convert: Convert) -> None:
     assert (found.launches.height, found.table("ops").height, found.total("lost")) == (7, 7, 3)
 
 
+@pytest.mark.parametrize("other", ["[[[]]]", "[]", "7", '"text"', "null"])
+def test_what_is_no_event_between_two_costs_only_itself(convert: Convert, other: str) -> None:
+    """There is no gap as between events, and behind its name the first one has a key that no writer has there."""
+    text = re.sub(r'("name": "op\d",)', r'\1 "more": 1,', indented(seven()))
+    text, count = re.subn(r"(op\d[^{}]*\{[^{}]*\}\s*\},)(\s*)\{", rf"\1\g<2>{other},\g<2>{{", text)
+    assert count == 6
+    found = convert(text)
+    assert (found.table("ops").height, found.launches.height, found.total("lost")) == (7, 7, count)
+
+
 def test_a_list_of_events_in_place_of_the_first(convert: Convert) -> None:
     """What separates its members separates no events, and its end is not that of the events."""
     document = json.loads(indented(seven()))
