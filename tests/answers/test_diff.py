@@ -158,6 +158,7 @@ def test_unknown_traces_are_named(compared: Database) -> None:
         compared.diff("bas", "base")
 
 
+@pytest.mark.thorough
 def test_each_side_counts_by_itself(tmp_path: Path) -> None:
     """Of a run whose work counts once, each trace that a side names is summed as it is where it is named alone."""
     import kerneldb

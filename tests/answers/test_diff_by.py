@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 import kerneldb
 from tests.answers.plain_traces import Recording
 
@@ -64,6 +66,7 @@ def test_causes_add_up_to_the_change_of_the_wall_time(tmp_path: Path) -> None:
     assert sum(row["delta_ns"] for row in rows) == spans["new"] - spans["old"]
 
 
+@pytest.mark.thorough
 def test_waiting_for_other_ranks_is_a_row_of_its_own(root: Path, tmp_path: Path) -> None:
     database = kerneldb.open(tmp_path / "k.duckdb")
     database.ingest(root / "tests/fixtures/exchanges-tp2-h200")

@@ -207,6 +207,7 @@ def test_one_more_run_of_a_long_history_leaves_older_changes_alone(tmp_path: Pat
     assert found() == every
 
 
+@pytest.mark.thorough
 def test_a_page_has_the_changes_and_a_chart_of_each_line(stored: Path, tmp_path: Path) -> None:
     page = tmp_path / "history.html"
     done = CliRunner().invoke(cli, ["history", "--db", str(stored), "--workload", "nightly", "--page", str(page)])

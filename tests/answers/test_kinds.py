@@ -45,6 +45,7 @@ def test_computing_alone_needs_no_more_columns(tmp_path: Path) -> None:
     assert shown.split("GPU time\n")[1].splitlines()[0].split()[-1] == "busy_pct"
 
 
+@pytest.mark.thorough
 def test_intervals_of_a_large_database_are_those_of_the_traces_with_most_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +98,7 @@ def remedy(db: kerneldb.Database, rule: str) -> str:
     return found
 
 
+@pytest.mark.thorough
 def test_stored_counters_are_not_asked_for_again(tmp_path: Path) -> None:
     trace = Trace()
     trace.kernel("my_gemm", T0, 100_000, 2)

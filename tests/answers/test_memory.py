@@ -42,6 +42,7 @@ def walked(path: Path) -> dict[Device, dict[str, Any]]:
 NAMES = ("tracelens-h100-bert-small", "tracelens-h100-qwen1.5-0.5b")
 
 
+@pytest.mark.volume
 @pytest.mark.parametrize("name", NAMES)
 def test_what_held_memory_at_the_peak(shared_data: Path, tmp_path: Path, name: str) -> None:
     path = shared_data / "pytorch" / f"{name}.json.gz"

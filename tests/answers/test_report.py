@@ -115,6 +115,7 @@ def test_advice_speaks_of_the_program_and_the_gpu() -> None:
     assert "HIP graphs" in host.advice("amd", is_torch=False)
 
 
+@pytest.mark.thorough
 def test_what_was_tried_in_a_step_and_pays_is_advice(example: Path, tmp_path: Path) -> None:
     database = kerneldb.open(tmp_path / "k.duckdb")
     database.ingest(example)
@@ -269,6 +270,7 @@ def test_roofs_of_one_height_are_one() -> None:
     assert len(drawn) == 6
 
 
+@pytest.mark.volume
 def test_a_program_that_waits_for_copies_is_told_so(shared_data: Path, tmp_path: Path) -> None:
     database = kerneldb.open(tmp_path / "k.duckdb")
     database.ingest(shared_data / "nsys" / "nsysai_h100_2gpu_1s.sqlite")
@@ -386,6 +388,7 @@ def test_the_page_draws_all_charts_in_a_browser(compared: Database, example_repo
     assert urls == []
 
 
+@pytest.mark.thorough
 @needs_browser
 def test_names_from_a_trace_run_nothing(tmp_path: Path) -> None:
     kernel = {

@@ -68,6 +68,7 @@ def of_trace(database: Database, trace: str) -> Row:
     return row
 
 
+@pytest.mark.thorough
 def test_known_shapes_go_before_counters_of_a_match_even_without_work(database: Database, tmp_path: Path) -> None:
     """16 products of two inputs: 16 FLOP and 192 bytes, whatever a launch of the same name and grid did elsewhere."""
     recorded(database, tmp_path, SHAPED)
@@ -93,6 +94,7 @@ def test_counters_of_a_match_fill_in_for_an_unknown_call(database: Database, tmp
     assert (row["flops"], row["moved_bytes"]) == (pytest.approx(1e6), pytest.approx(1e6))
 
 
+@pytest.mark.thorough
 def test_peaks_are_those_of_the_model_where_there_are_no_counters_too(database: Database, tmp_path: Path) -> None:
     models = {
         "large": ("Big GPU", 4.8e9),

@@ -244,6 +244,7 @@ ZOOMED = """<script>window.drawn.then(async () => {
 });</script>"""
 
 
+@pytest.mark.thorough
 @needs_browser
 def test_a_timeline_of_many_events_asks_for_what_it_shows(
     port: int, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

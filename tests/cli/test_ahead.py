@@ -38,6 +38,7 @@ def told(database: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch, wor
     return list(kerneldb.open(database).ingest_each(files, IngestOptions()))
 
 
+@pytest.mark.thorough
 def test_as_one_after_the_other(files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     databases = [tmp_path / f"{workers}.duckdb" for workers in (0, 2)]
     alone, several = (told(path, files, monkeypatch, workers) for path, workers in zip(databases, (0, 2), strict=True))

@@ -98,6 +98,7 @@ def test_a_pool_deals_every_item_once_in_ever_smaller_portions() -> None:
     assert pool.take() == ["7"]
 
 
+@pytest.mark.thorough
 def test_two_workers_share_a_plan_and_a_dead_one_costs_its_item_only(tmp_path: Path) -> None:
     items = [*(copy(number) for number in range(12)), killer(), *(copy(number) for number in range(12, 24))]
     deaths = []
@@ -154,6 +155,7 @@ def test_a_collective_alone_says_how_many_gpus_it_needs() -> None:
         list(CollectiveRoute().prepare(exchange("reduce", ranks=4), "cpu"))
 
 
+@pytest.mark.thorough
 def test_a_replay_that_was_stopped_goes_on(tmp_path: Path) -> None:
     items = [copy(number) for number in range(60)]
     planned_path, journal_path = planned(tmp_path, *items)

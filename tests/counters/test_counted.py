@@ -29,6 +29,7 @@ def total(warehouse: Warehouse) -> dict[str, Any]:
     return {"rollups": rollups.to_pylist()[0]["ns"], "launches": launches.to_pylist()[0]["ns"]}
 
 
+@pytest.mark.thorough
 def test_the_fuller_export_of_a_run_counts(warehouse: Warehouse, capture: Captures) -> None:
     """Whatever is added, moved to another run and back, replaced or removed, its run is judged anew."""
     warehouse.commit(capture("table", WORK, **TABLE))
@@ -101,6 +102,7 @@ def reports(warehouse: Warehouse) -> set[tuple[str, str, str]]:
     return {(row["trace"], row["origin"], row["kind"]) for row in warehouse.query(sql).to_pylist()}
 
 
+@pytest.mark.thorough
 @pytest.mark.again
 def test_the_finest_report_counts_and_sums_per_phase_never(warehouse: Warehouse, capture: Captures) -> None:
     warehouse.commit(capture("phases", sums={"report_phase": WORK * 3}, stated_run="job"))

@@ -20,6 +20,7 @@ from kerneldb.replay.wire.steps import Step, StepCall, Storage, Tensor
 FAKE = Path(__file__).with_name("fake_ncu.py")
 
 
+@pytest.mark.thorough
 def test_each_call_of_a_step_is_counted_where_it_is(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed (pip install torch==2.13.0)")
     ncu = tmp_path / "ncu"

@@ -109,6 +109,7 @@ def used(database: kerneldb.Database, ids: set[str]) -> None:
     assert errors[0]["flops_error_pct"] == pytest.approx(100 * errors[0]["modelled_flops"] / errors[0]["flops"] - 100)
 
 
+@pytest.mark.thorough
 def test_counters_of_an_h100_reach_every_kernel_of_their_trace(tmp_path: Path) -> None:
     with tarfile.open(RESULTS / "raw.tar.xz") as packed:
         packed.extractall(tmp_path, filter="data")

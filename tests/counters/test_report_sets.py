@@ -73,6 +73,7 @@ def test_a_timeline_brings_the_counters_of_its_run_on_its_gpu(folder: Database) 
     }
 
 
+@pytest.mark.thorough
 def test_models_of_a_run_stand_apart(folder: Database) -> None:
     report = gather.single(folder, ["folder"])
     assert sets(report) == {

@@ -58,6 +58,7 @@ def test_the_route_claims_what_it_says(folder: Path) -> None:
     assert launches == {"scale": 3, "none": 1}
 
 
+@pytest.mark.thorough
 @needs_torch
 def test_the_route_runs_and_grades(folder: Path) -> None:
     found = {

@@ -6,6 +6,8 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.agents.conftest import ask
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.thorough
 def test_hostile_texts_change_nothing_and_are_marked(hostile: Path, ask: Callable[..., Any]) -> None:
     before = hashlib.sha256(hostile.read_bytes()).hexdigest()
     answers = ask(hostile, QUESTIONS)

@@ -181,6 +181,7 @@ ROWS: Final = [{"trace": f"t{text}", "phase": text, "total_ns": 10, "n": 1} for 
 TAGS: Final = {"svg", "g", "path", "text", "rect", "line", "defs", "clipPath", "style", "title"}
 
 
+@pytest.mark.thorough
 def test_every_text_can_be_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(charts, "MANY", len(ROWS))
     charts.save("phases", ROWS, tmp_path / "plot.svg")

@@ -59,6 +59,7 @@ def drawn(app: KerneldbApp) -> str:
     return "".join(segment.text for segment in segments)
 
 
+@pytest.mark.thorough
 def test_every_screen(small: Path) -> None:
     async def flow() -> None:
         async with opened(small, size=(160, 48)) as (app, pilot):

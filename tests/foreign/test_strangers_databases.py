@@ -173,6 +173,7 @@ def test_triggers_are_refused(tmp_path: Path) -> None:
             strangers.require_usable(con, Place.of("t.duckdb"))
 
 
+@pytest.mark.thorough
 def test_an_older_file_is_migrated_without_its_views_and_macros(tmp_path: Path, migrated: Path) -> None:
     path = tmp_path / "old.duckdb"
     path.write_bytes(unpacked("kernels-0.1.0.duckdb.xz"))

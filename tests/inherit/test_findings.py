@@ -155,6 +155,7 @@ def test_replays_of_several_calls_of_one_launch_are_told_apart(doubled: kerneldb
     assert mixed["n"] > 0
 
 
+@pytest.mark.thorough
 def test_an_operator_told_by_a_name_is_no_call_to_try(lonely: kerneldb.Database) -> None:
     before = lonely.plan_replay(Request()).plan.items
     lonely.inherit()
@@ -178,6 +179,7 @@ def test_inherit_keeps_the_calls_that_a_replay_found(lonely: kerneldb.Database, 
     assert rows(lonely, repeated) == []
 
 
+@pytest.mark.thorough
 def test_a_later_plan_tries_first_what_was_found_in_the_way_in_which_it_ran(
     lonely: kerneldb.Database, gemms: Plan, tmp_path: Path
 ) -> None:

@@ -84,6 +84,7 @@ def test_a_majority_tells_an_operator_says_so_and_half_of_the_launches_do_not(
     assert min(sure) >= inheriting.SURE, "as sure as calls are"
 
 
+@pytest.mark.thorough
 def test_products_are_not_told_from_convolutions(tmp_path: Path) -> None:
     """Kernels of one operation, launched by many operators: none has the majority."""
     made = kerneldb.open(tmp_path / "k.duckdb")
@@ -97,6 +98,7 @@ def test_products_are_not_told_from_convolutions(tmp_path: Path) -> None:
     assert (evidence or "").startswith("17 of 20 launches of cuBLAS's")
 
 
+@pytest.mark.thorough
 def test_traces_of_the_same_model_are_asked_before_others(database: kerneldb.Database, tmp_path: Path) -> None:
     ingest(database, tmp_path, "stranger", [(OTHER, "aten::x")] * 50, 8)
     ingest(database, tmp_path, "kin", [(OTHER, "aten::y"), (MOSTLY, "aten::b"), (MIXED, "aten::c")], 16)

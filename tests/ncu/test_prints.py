@@ -168,6 +168,7 @@ def test_that_versions_of_ncu_agree(version: str, page: str, shared_data: Path) 
     assert differing(old, new) == {}
 
 
+@pytest.mark.thorough
 def test_raw_and_details_of_60_kernels(shared_data: Path) -> None:
     """Every label of ncu 2025.3 that has a canonical name agrees with the raw page of the same report."""
     raw, details = (values(of_sample(f"ncu/h200-decoder-{page}.csv.gz")) for page in ("raw", "details"))

@@ -160,6 +160,7 @@ def one_by_one_backwards(collection: Collection, group: str, make: Make) -> Data
     return make(group, lambda database: ingest(database, [[file] for file in reversed(files)]))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("collection", "group"), samples.each_group())
 def test_prints_of_one_report_one_by_one(one_by_one_backwards: Database, tmp_path: Path) -> None:
     hold(one_by_one_backwards)

@@ -60,6 +60,7 @@ def launches_of(events: Iterable[Event]) -> dict[int, Event]:
     }
 
 
+@pytest.mark.volume
 def test_hta_rounds_18_percent_of_a_short_run_away(ask: Ask, load: Load) -> None:
     """HTA rounds starts up and ends down to whole µs before it sums."""
     events = on_gpu(load("tracelens-h100-bert-small"))

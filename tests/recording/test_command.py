@@ -85,6 +85,7 @@ def without_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranks, "WORKER", (sys.executable, "-c", script))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_libraries")
 def test_a_model_is_recorded_and_ingested(here: Path) -> None:

@@ -87,6 +87,7 @@ def test_a_worker_imports_a_named_module_of_the_current_folder(hostile: Path, tm
     assert not (hostile / "ran").exists()
 
 
+@pytest.mark.thorough
 def test_a_recording_runs_no_file_of_the_current_folder(hostile: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     wanted = Settings("gpt2", device="cpu", tiny=True, modules=("no_such_module",))

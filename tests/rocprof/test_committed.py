@@ -46,6 +46,7 @@ def test_everything_a_rocpd_file_may_hold(database: kerneldb.Database, tmp_path:
     assert [one.status for one in database.ingest(path)] == ["unchanged"]
 
 
+@pytest.mark.thorough
 def test_other_formats(database: kerneldb.Database, tmp_path: Path, rpd: Path) -> None:
     folder = tmp_path / "csv"
     folder.mkdir()

@@ -67,6 +67,7 @@ def test_any_table_but_that_of_launches_may_be_missing(tmp_path: Path, tables: l
     assert {table: one for table, one in took.items() if one != [10, 20, 30]} == {}
 
 
+@pytest.mark.thorough
 def test_what_is_left_goes_into_the_database(tmp_path: Path) -> None:
     few = ("rocpd_info_agent", "rocpd_info_kernel_symbol", "rocpd_string")
     assert set(few) <= set(OTHERS)

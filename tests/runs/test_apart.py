@@ -165,6 +165,7 @@ def test_a_print_of_few_digits_that_fits_two_runs_is_of_none(warehouse: Warehous
     assert len(set(runs)) == 3
 
 
+@pytest.mark.thorough
 def test_windows_that_hardly_overlap(warehouse: Warehouse, make: Traces) -> None:
     launches = exact("long", 20_000)
     warehouse.commit(make("first", launches[:10_100], source="nsys", base_ns=None))
@@ -266,6 +267,7 @@ def test_passes_in_folders_of_one_name(database: Database, tmp_path: Path, monke
     ]
 
 
+@pytest.mark.thorough
 def test_a_program_that_is_profiled_anew_into_the_same_folder(database: Database, tmp_path: Path) -> None:
     """Of two captures with two passes each, every pass finds the one that ran beside it."""
     for process in (4_700, 5_900):
@@ -298,6 +300,7 @@ def test_ranks_whose_collectives_end_at_other_times(database: Database, tmp_path
     assert asking.together(database, files) == sets("A0 A1", "B2 B3")
 
 
+@pytest.mark.thorough
 def test_ranks_that_share_no_group_need_one_between(database: Database, tmp_path: Path) -> None:
     """Tensor × data parallel, two jobs at a time: ranks 0 and 3 never meet, so nothing tells whose rank 3 it is."""
     grid = Job(world=4, step=ranks.TENSOR_AND_DATA, groups=ranks.GRID, seed="a", steps=30)
@@ -313,6 +316,7 @@ def test_ranks_that_share_no_group_need_one_between(database: Database, tmp_path
 # Marks
 
 
+@pytest.mark.thorough
 def test_without_the_third_both_windows_answer(warehouse: Warehouse, make: Traces) -> None:
     """Kernels and copies in an export each: they share no launch, so both answer where both are named."""
     whole = exact("whole", 9) + tuple(Launch("Memset", 5 + 9_001 * i, 51 + i) for i in range(4))
@@ -353,6 +357,7 @@ def test_two_runs_never_get_one_name(warehouse: Warehouse, make: Traces) -> None
     assert len({row["run"] for row in rows}) == 3
 
 
+@pytest.mark.thorough
 def test_what_is_written_anew_takes_its_marks_along(warehouse: Warehouse, make: Traces) -> None:
     """A trace that shared launches is replaced by what another reader makes of it, which shares none."""
     whole, part = exact("whole", 22), exact("whole", 22)[:13]
@@ -364,6 +369,7 @@ def test_what_is_written_anew_takes_its_marks_along(warehouse: Warehouse, make: 
     assert {run: n for run, (n, _) in counted(warehouse).items()} == {"whole": 22, "part": 13}
 
 
+@pytest.mark.thorough
 def test_a_run_that_is_stated_while_writing_anew_counts(warehouse: Warehouse, make: Traces) -> None:
     warehouse.commit(make("one", exact("one"), stated_run="first"))
     warehouse.commit(make("one", exact("one"), stated_run="second"), replace=True)

@@ -129,6 +129,7 @@ def test_two_jobs_in_folders_of_one_basename_wait_inside_only(two: Scene) -> Non
     settled(*two, TWO, "A0 A1", "B0 B1")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("minutes", "world", "together"),
     [pytest.param(0.001, 3, False, id="soon"), pytest.param(30, 4, True, id="later", marks=pytest.mark.volume)],
@@ -186,6 +187,7 @@ def remove(database: Database, files: Files, words: str) -> Files:
     return {word: path for word, path in files.items() if word not in words.split()}
 
 
+@pytest.mark.thorough
 def test_a_missing_rank_splits_nothing_and_the_last_one_joins_where_clocks_are_unknown(
     database: Database, tmp_path: Path
 ) -> None:
@@ -206,6 +208,7 @@ def test_replacing_a_rank(two: Scene) -> None:
     settled(database, files, TWO, "A0 A1", "B0 B1")
 
 
+@pytest.mark.thorough
 def test_a_profile_that_was_recorded_anew_takes_the_place_of_the_old_one(two: Scene) -> None:
     """Rank 1 of an earlier run of the job is removed, and that of this run comes."""
     database, files = two
@@ -314,6 +317,7 @@ def test_other_collectives_are_apart_where_clocks_are_unknown(
     assert "--run" in said
 
 
+@pytest.mark.thorough
 def test_two_jobs_that_nothing_tells_apart_are_not_mixed(unclear: Scene) -> None:
     not_mixed(*unclear)
 
@@ -589,6 +593,7 @@ def recorded(rank: int) -> list[dict[str, Any]]:
     return plain.activities(FIXTURE / f"rank{rank}" / "script.pt.trace.json.gz")
 
 
+@pytest.mark.thorough
 def test_a_recorded_pair_without_its_bundle_is_one_job(database: Database, tmp_path: Path) -> None:
     """Two real ranks, of which only the traces are left, under names that tell nothing."""
     files = {}
@@ -641,6 +646,7 @@ def test_two_recordings_of_one_name_are_not_mixed(database: Database, tmp_path: 
 # Copies of databases
 
 
+@pytest.mark.thorough
 def test_a_copy_says_the_same(two: Scene, tmp_path: Path) -> None:
     """Traces that are copied into another database are judged there by the same evidence."""
     database, files = two

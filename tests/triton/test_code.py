@@ -73,6 +73,7 @@ def test_the_plan_file_keeps_sources(tmp_path: Path) -> None:
     assert list(code.codes(plan.read(tmp_path / "a.plan").sources)) == list(code.codes(whole.sources))
 
 
+@pytest.mark.thorough
 def test_the_worker_runs_nothing_of_a_plan_on_a_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch")
     mark = tmp_path / "ran"

@@ -279,6 +279,7 @@ def test_nothing_starts_without_a_question_where_work_would_be_lost(trace_databa
     driven(flow)
 
 
+@pytest.mark.thorough
 def test_nothing_is_suspended_that_holds_the_file(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     suspended: list[bool] = []
 
@@ -300,6 +301,7 @@ def test_nothing_is_suspended_that_holds_the_file(database: Path, monkeypatch: p
     driven(flow)
 
 
+@pytest.mark.thorough
 def test_a_locked_file_says_who_holds_it_and_goes_on_when_it_is_free(database: Path) -> None:
     async def flow() -> None:
         app = KerneldbApp(database, first="kernels", watch=False)
@@ -374,6 +376,7 @@ def test_chosen_traces_stay_in_the_status_line(trace_database: Path) -> None:
     driven(flow)
 
 
+@pytest.mark.thorough
 def test_a_condition_of_several_lines_is_shown_whole_and_stays_one(trace_database: Path) -> None:
     comment = f"{GEMM} -- only these"
     asked = "duration_ns > 0"

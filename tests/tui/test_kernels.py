@@ -33,6 +33,7 @@ def rows_of(app: KerneldbApp) -> list[dict[str, Any]]:
     return [row for row in found if row is not None]
 
 
+@pytest.mark.thorough
 def test_a_level_shows_what_top_prints(trace_database: Path) -> None:
     database = kerneldb.open(trace_database)
     choices = [Choice(), Choice("duration_ns > 3000", ("step",))]
@@ -115,6 +116,7 @@ def test_g_walks_through_the_levels(trace_database: Path) -> None:
     driven(flow)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("where", "order"), [pytest.param(None, "start_ns", marks=pytest.mark.volume), ("kind = 'kernel'", "duration_ns")]
 )
@@ -230,6 +232,7 @@ def test_counters_and_sums_alone_say_so(root: Path, tmp_path: Path) -> None:
     driven(flow)
 
 
+@pytest.mark.thorough
 def test_without_time_no_share_is_shown(tmp_path: Path) -> None:
     warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
     warehouse.commit(make("zero", (Launch("gemm", 5, 0), Launch("gemm", 9, 0, grid=2))))
@@ -290,6 +293,7 @@ def test_starts_fit_their_column_where_a_clock_is_damaged(tmp_path: Path) -> Non
     driven(flow)
 
 
+@pytest.mark.thorough
 def test_enter_on_sums_opens_the_largest_signature(sums: Path) -> None:
     levels: tuple[Level, ...] = ("op", "kernel", "signature")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from kerneldb.tui.screens.sql import SqlEditor
 from kerneldb.tui.widgets.header import Keys, Tabs
 from tests.tui.piloting import driven, opened, press, settled, text_of
@@ -22,6 +24,7 @@ def line_of(app: KerneldbApp) -> str:
 LAST = "/ Where  ? Keys  q Quit"
 
 
+@pytest.mark.thorough
 def test_keys_that_fit_are_whole_and_those_of_all_screens_stay(trace_database: Path) -> None:
     lines = {
         20: "/ Where  ? Keys",
@@ -41,6 +44,7 @@ def test_keys_that_fit_are_whole_and_those_of_all_screens_stay(trace_database: P
     driven(flow)
 
 
+@pytest.mark.thorough
 def test_the_keys_follow_the_keyboard_and_no_widget_is_made(trace_database: Path) -> None:
     async def flow() -> None:
         async with opened(trace_database, size=(100, 30)) as (app, pilot):

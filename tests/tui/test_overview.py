@@ -70,6 +70,7 @@ def test_it_opens_with_the_verdict(trace_database: Path) -> None:
     driven(flow)
 
 
+@pytest.mark.thorough
 def test_a_wide_terminal_has_room_for_names_of_kernels_and_for_busy_time_of_streams(trace_database: Path) -> None:
     longest = max(len(row["kernel"]) for row in kerneldb.open(trace_database).top().rows()[:10])
 
@@ -91,6 +92,7 @@ def test_a_wide_terminal_has_room_for_names_of_kernels_and_for_busy_time_of_stre
     driven(flow)
 
 
+@pytest.mark.thorough
 def test_enter_looks_at_what_the_cursor_is_on(trace_database: Path) -> None:
     conditions = {"top": "", "categories": "category = ", "streams": "device = 0 AND stream = "}
 
@@ -112,6 +114,7 @@ def test_enter_looks_at_what_the_cursor_is_on(trace_database: Path) -> None:
     driven(flow)
 
 
+@pytest.mark.thorough
 def test_traces_are_looked_at_marked_and_compared(trace_database: Path) -> None:
     async def flow() -> None:
         async with opened(trace_database, size=(100, 40)) as (app, pilot):
@@ -128,6 +131,7 @@ def test_traces_are_looked_at_marked_and_compared(trace_database: Path) -> None:
     driven(flow)
 
 
+@pytest.mark.thorough
 def test_tab_walks_through_the_tables_and_g_through_the_levels(trace_database: Path) -> None:
     async def flow() -> None:
         async with opened(trace_database, size=(80, 24)) as (app, pilot):
@@ -375,6 +379,7 @@ def test_the_traces_of_a_selection_count_as_its_cards_do(tmp_path: Path) -> None
     driven(flow)
 
 
+@pytest.mark.thorough
 def test_a_damaged_clock_leaves_years(tmp_path: Path) -> None:
     """One launch at 0, the others at the time of day: windows of which no 64 bits hold 32 times as much."""
     warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)

@@ -213,6 +213,7 @@ def test_a_run_that_is_told_to_stop_says_so_until_it_has(database: Path, tmp_pat
     run(database, flow, fake(lingers))
 
 
+@pytest.mark.thorough
 def test_the_line_of_keys_has_those_that_do_something(database: Path) -> None:
     def keys(app: KerneldbApp) -> str:
         return text_of(app).splitlines()[-1]
@@ -273,6 +274,7 @@ def test_why_no_replay_can_run_is_shown(database: Path) -> None:
     run(database, flow, fake("    print('Hello from NCCL')\n    print('[1]')\n    print('3')\n" + FAILS))
 
 
+@pytest.mark.thorough
 def test_a_process_that_dies_leaves_its_last_words(database: Path) -> None:
     async def flow(app: KerneldbApp, pilot: Any) -> None:
         await press(pilot, "enter")
@@ -333,6 +335,7 @@ def test_a_run_that_is_stopped_while_it_is_planned_did_not_fail(
     assert (progress.ended, progress.message) == ("stopped", "stopped before a call was replayed")
 
 
+@pytest.mark.thorough
 def test_a_process_that_is_stopped_before_it_says_a_word_did_not_fail(database: Path, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     command = f"""
@@ -394,6 +397,7 @@ def test_progress_adds_up() -> None:
     assert (progress.ended, progress.message) == ("done", "no energy: no meter")
 
 
+@pytest.mark.thorough
 def test_it_fits_any_terminal(database: Path) -> None:
     async def flow(app: KerneldbApp, pilot: Any) -> None:
         await press(pilot, "enter")
@@ -420,6 +424,7 @@ def test_a_lake_is_opened_as_it_was_named(database: Path, monkeypatch: pytest.Mo
     assert named == [lake]
 
 
+@pytest.mark.thorough
 def test_a_stopped_run_is_replaced_when_agreed_only(database: Path) -> None:
     files = Files.beside(database)
 

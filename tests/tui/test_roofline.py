@@ -101,6 +101,7 @@ def test_a_click_next_to_a_dot_chooses_it(trace_database: Path) -> None:
     run(trace_database, flow)
 
 
+@pytest.mark.thorough
 def test_the_cursor_stays_on_its_kernel_when_others_go(trace_database: Path) -> None:
     async def flow(app: KerneldbApp, pilot: Any) -> None:
         pane = pane_of(app)
@@ -145,6 +146,7 @@ def test_percentages_stand_in_where_nothing_else_is_known(shared_data: Path, tmp
     run(path, flow)
 
 
+@pytest.mark.thorough
 def test_it_fits_any_terminal(trace_database: Path) -> None:
     async def flow(app: KerneldbApp, pilot: Any) -> None:
         await press(pilot, "down")

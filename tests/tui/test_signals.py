@@ -110,6 +110,7 @@ def test_a_process_that_is_told_to_end_gives_the_terminal_back(trace_database: P
     assert termios.tcgetattr(program.terminal)[LOCAL] & (termios.ECHO | termios.ICANON) == termios.ECHO | termios.ICANON
 
 
+@pytest.mark.thorough
 def test_the_replay_ends_with_the_terminal(trace_database: Path, programs: list[Program], tmp_path: Path) -> None:
     place = tmp_path / "ended"
     program = Program(

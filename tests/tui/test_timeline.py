@@ -246,6 +246,7 @@ async def presses(pilot: Any, *keys: str) -> None:
     await settled(pilot)
 
 
+@pytest.mark.thorough
 def test_zoom_keeps_the_time_under_the_cursor(steps: Path) -> None:
     async def flow(app: KerneldbApp, pilot: Any) -> None:
         pane, chart = timeline_of(app), app.query_one(Gantt)
@@ -338,6 +339,7 @@ def test_measuring_and_the_range_as_condition(steps: Path) -> None:
     run(steps, flow)
 
 
+@pytest.mark.thorough
 def test_a_range_of_one_of_several_traces_names_it(several: Path) -> None:
     async def flow(app: KerneldbApp, pilot: Any) -> None:
         await press(pilot, "v")
@@ -426,6 +428,7 @@ def test_what_has_no_timeline_says_so(several: Path) -> None:
     run(several, flow, choice=Choice(traces=("counted", "sums")))
 
 
+@pytest.mark.thorough
 def test_nothing_selected_says_so_and_all_comes_back(steps: Path) -> None:
     async def flow(app: KerneldbApp, pilot: Any) -> None:
         app.choose(where="duration_ns > 1e9")

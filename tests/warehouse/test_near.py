@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kerneldb.warehouse import Warehouse, runs
 from tests.warehouse.conftest import Traces
 
@@ -22,6 +24,7 @@ def test_a_stated_run_takes_the_name_of_another(warehouse: Warehouse, make_trace
     assert [row[:2] for row in called(warehouse)] == [("one", "one (2)"), ("other", "other"), ("third", "one")]
 
 
+@pytest.mark.thorough
 def test_deciding_about_all_changes_nothing(warehouse: Warehouse, make_trace: Traces) -> None:
     job = {"world_size": 2, "stated_job": "j"}
     kinds = ({}, {"stated_run": "r"}, {"rank": 0, **job}, {"rank": 1, **job}, {"stated_run": "r"}, {"rank": 1, **job})

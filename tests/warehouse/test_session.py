@@ -296,6 +296,7 @@ def test_who_has_no_home_gets_a_database_all_the_same(tmp_path: Path, monkeypatc
     assert Warehouse.create_or_open(tmp_path / "k.duckdb").traces().num_rows == 0
 
 
+@pytest.mark.thorough
 def test_a_damaged_template_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     Warehouse.create_or_open(tmp_path / "first.duckdb")

@@ -47,10 +47,8 @@ def saved(database: Database, fault: str) -> int:
     return spent[fault] - spent[f"{fault}-mended"]
 
 
-@pytest.mark.parametrize(
-    "fault",
-    ["loads", "reads", *(pytest.param(one, marks=pytest.mark.thorough) for one in ("copies", "collects", "caches"))],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("fault", FAULTS)
 def test_the_first_sentence_is_the_fault_and_what_it_costs(recorded: Database, fault: str) -> None:
     rule, line = FAULTS[fault]
     broken, mended = why.verdicts(recorded, [fault, f"{fault}-mended"])

@@ -217,6 +217,7 @@ def test_the_file_with_shapes_is_primary(tmp_path: Path, first: str) -> None:
         assert database.sql("SELECT era FROM traces WHERE is_primary").rows() == [{"era": "xplane"}]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["host.xplane.pb", "host.trace.json"])
 def test_replay_says_that_the_code_is_not_there(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(space(direct()) if name.endswith(".pb") else as_json(direct()))
