@@ -50,7 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that read the collection of large traces, by the fixture that knows where it is.
 
-    What is thorough there is more of the same, which takes as long as all else.
+    What is thorough there is more of the same, which takes as long as all else, unless it is `alone`: the only test of
+    its kind.
     """
     for item in items:
         if "shared_data" in getattr(item, "fixturenames", ()):
@@ -58,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         thorough, of_collection, volume = (
             item.get_closest_marker(name) for name in ("thorough", "collection", "volume")
         )
-        if thorough is not None and of_collection is not None:
+        if thorough is not None and of_collection is not None and not thorough.kwargs.get("alone"):
             item.add_marker(pytest.mark.volume)
         elif volume is not None and thorough is None:
             item.add_marker(pytest.mark.thorough)

@@ -93,6 +93,7 @@ def test_notes_keep_text_value_and_author(database: Database) -> None:
     assert row["noted_at"] is not None
 
 
+@pytest.mark.thorough
 def test_the_same_author_replaces_and_the_latest_author_holds(database: Database) -> None:
     for author, text in (("a", "1"), ("a", "2"), ("b", "3")):
         database.annotate(CIJK, {"flops": text}, author=author)

@@ -130,6 +130,7 @@ def test_where_nsight_compute_cannot_count_the_line_of_rocprofv3_is_given(read: 
         read.ncu_command(Counting(where=f"name = '{databases.TENSILE_GEMM}'"))
 
 
+@pytest.mark.thorough
 def test_a_stray_kernel_says_nothing_of_iterations(database: Database, tmp_path: Any) -> None:
     twice = databases.Kernel("twice", (256, 1, 1), (64, 1, 1), [100] * 6)
     once = databases.Kernel("once", (256, 1, 1), (64, 1, 1), [50] * 3)

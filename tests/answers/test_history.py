@@ -217,6 +217,7 @@ def test_a_page_has_the_changes_and_a_chart_of_each_line(stored: Path, tmp_path:
     assert "580.1 -&gt; 590.2" in text
 
 
+@pytest.mark.thorough
 def test_traces_with_a_commit_enter_the_history_and_leave_it_with_it(root: Path, tmp_path: Path) -> None:
     database = kerneldb.open(tmp_path / "k.duckdb")
     trace = root / "examples" / "decoder-h200.json.gz"

@@ -245,15 +245,15 @@ def test_completion_offers_commands_and_choices() -> None:
     ("words", "name"),
     [("top --trace s", "step"), ("traces s", "step"), ("diff step s", "step"), ("show nvj", "nvjet_sm90")],
 )
-def test_completion_offers_what_is_in_the_database(
-    shared_database: Path, tmp_path: Path, words: str, name: str
-) -> None:
-    at = len(words.split()) + 2
-    assert f"plain,{name}" in offered(f"kerneldb --db {shared_database} {words}", at)
-    assert offered(f"kerneldb --db {tmp_path / 'none.duckdb'} {words}", at).strip() == ""
+def test_completion_offers_what_is_in_the_database(shared_database: Path, words: str, name: str) -> None:
+    assert f"plain,{name}" in offered(f"kerneldb --db {shared_database} {words}", len(words.split()) + 2)
+
+
+def test_completion_offers_nothing_where_no_database_is(tmp_path: Path) -> None:
+    assert offered(f"kerneldb --db {tmp_path / 'none.duckdb'} top --trace s", 5).strip() == ""
     broken = tmp_path / "broken.duckdb"
     broken.write_text("x" * 20_000)
-    assert offered(f"kerneldb --db {broken} {words}", at).strip() == ""
+    assert offered(f"kerneldb --db {broken} show nvj", 4).strip() == ""
 
 
 @pytest.mark.parametrize(

@@ -274,6 +274,7 @@ def test_without_a_terminal_or_with_wide_nothing_is_left_out(tmp_path: Path) -> 
 NAMES = ("kernel", "n", "total_ns", "share_pct", "op", "signature_id", "start_ns", "verdict", "x", "漢字")
 
 
+@pytest.mark.thorough
 @given(
     strategies.lists(strategies.sampled_from(NAMES), min_size=1, max_size=10, unique=True),
     strategies.integers(40, 200),

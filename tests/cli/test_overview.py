@@ -65,6 +65,7 @@ def test_a_trace_is_read_and_not_kept(small_trace: Path, tmp_path: Path, monkeyp
     assert sorted(one.name for one in tmp_path.rglob("*")) == ["my trace.json.gz", "temporary"]
 
 
+@pytest.mark.thorough
 def test_a_folder_and_several_files(small_trace: Path, root: Path, tmp_path: Path) -> None:
     shutil.copy(small_trace, tmp_path)
     (tmp_path / "empty.json").touch()

@@ -287,6 +287,7 @@ def test_bus_bandwidth_of_what_no_recording_holds(
     assert row["bus_gbs"] == (None if factor is None else pytest.approx(4 * factor))
 
 
+@pytest.mark.thorough
 def test_a_replay_of_several_sizes_is_held_to_none_of_them(database: kerneldb.Database, tmp_path: Path) -> None:
     """Without recorded shapes, launches of all sizes have one signature, and its replays one mean."""
     file = tmp_path / "k.duckdb"

@@ -85,6 +85,7 @@ def test_the_parts_compute_what_the_whole_model_computes(model: str, exchange: E
     assert (exchange.sums, exchange.gathers) == (WAYS * 2 * 2, 0 if tied else WAYS)
 
 
+@pytest.mark.thorough
 def test_a_part_has_its_share_of_the_weights() -> None:
     part = build.build(tiny(tp=WAYS), training=False)
     attention, mlp = part.model.layers[0].self_attn, part.model.layers[0].mlp

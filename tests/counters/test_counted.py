@@ -74,6 +74,7 @@ def test_other_ranks_and_phases_are_other_work(warehouse: Warehouse, capture: Ca
     assert counted(warehouse) == {"one": True, "rank": True, "phase": True}
 
 
+@pytest.mark.thorough
 def test_two_captures_in_one_form_count_unless_they_are_equal(warehouse: Warehouse, capture: Captures) -> None:
     warehouse.commit(capture("first", WORK, **CAPTURE))
     warehouse.commit(capture("second", (Launch(GEMM, 650), *WORK[1:]), **CAPTURE))

@@ -55,6 +55,7 @@ def test_a_report_printed_twice_counts_once(printed_twice: Database) -> None:
     assert "in the run: details" in run(printed_twice, "ncu", "bounds")[1]
 
 
+@pytest.mark.thorough
 @pytest.mark.again
 def test_reports_and_comparisons_leave_the_other_print_out(printed_twice: Database) -> None:
     blocks = [block for section in gather.single(printed_twice, ["job"]).sections for block in section.blocks]

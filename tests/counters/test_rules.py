@@ -78,6 +78,7 @@ def test_page_of_a_kernel(database: kerneldb.Database) -> None:
     ]
 
 
+@pytest.mark.thorough(alone=True)
 def test_rules_of_a_public_page(field: Path, tmp_path: Path) -> None:
     """As plain csv counts them: four rules of each kernel, two of them with a speedup of 67.9 % for the second."""
     with kerneldb.open(tmp_path / "k.duckdb") as found:

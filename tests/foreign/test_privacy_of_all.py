@@ -145,12 +145,14 @@ def kept(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.thorough(alone=True)
 def test_no_column_holds_a_secret(kept: Path) -> None:
     assert found(kept) <= HOST
     with duckdb.connect(str(kept), read_only=True) as con:
         assert con.execute("SELECT count(*) FROM traces").fetchone() >= (len(SQLITE) + len(JSON) + 2,)
 
 
+@pytest.mark.thorough(alone=True)
 def test_what_is_written_holds_none_either(kept: Path, tmp_path: Path) -> None:
     def written(*words: str) -> Any:
         done = CliRunner().invoke(cli, ["--db", str(kept), *words])

@@ -193,6 +193,7 @@ REACHING = {
 }
 
 
+@pytest.mark.thorough
 def test_what_a_stranger_adds_reaches_nothing(stranger: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret.csv"
     secret.write_text("a\nsecret\n")

@@ -193,6 +193,7 @@ def test_parts_of_a_trace_may_lack_what_others_know(tmp_path: Path) -> None:
     assert found.rows == {"devices": 2}
 
 
+@pytest.mark.thorough
 def test_stored_devices_are_named_anew_with_the_objects(tmp_path: Path) -> None:
     """As when a version knows a GPU that the one before did not: the peaks in SQL are those of Python."""
     warehouse = Warehouse.create_or_open(tmp_path / "k.duckdb")

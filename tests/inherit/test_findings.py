@@ -141,6 +141,7 @@ def doubled(both: Path, tmp_path_factory: pytest.TempPathFactory) -> kerneldb.Da
     return database
 
 
+@pytest.mark.thorough
 def test_replays_of_several_calls_of_one_launch_are_told_apart(doubled: kerneldb.Database) -> None:
     """A launch signature that several calls share shows for each launch the replay of its own call."""
     (mixed,) = rows(
@@ -197,6 +198,7 @@ def test_a_later_plan_tries_first_what_was_found_in_the_way_in_which_it_ran(
         replayed(lonely, gemms, [result], tmp_path, run_id="run-g")
 
 
+@pytest.mark.thorough
 def test_the_donor_of_a_call_that_a_replay_confirmed_is_kept(fresh: kerneldb.Database, tmp_path: Path) -> None:
     planned = fresh.plan_replay(Request(where="category = 'GEMM'")).plan
     item = next(one for one in planned.items if one.route == "inherited")

@@ -101,6 +101,7 @@ def test_operators_are_summed_apart(inherited: kerneldb.Database) -> None:
     assert keys["aten::mm"] == keys["aten::mm (inherited)"] > 0
 
 
+@pytest.mark.thorough
 def test_inheriting_again_changes_nothing(fresh: kerneldb.Database) -> None:
     counts = """
         SELECT

@@ -211,7 +211,6 @@ MEASURED = """
 """
 
 
-@pytest.mark.thorough
 def test_the_balance_of_measured_and_predicted_is_the_same(file: Path, target: Path | Place) -> None:
     Warehouse(file).query(MEASURED, write=True)
     replayed(file, {"a": "s1", "b": "s2"}, finished=True, energy=2.5)

@@ -41,7 +41,9 @@ def ingested(path: Path, files: Iterable[Path]) -> kerneldb.Database:
     return database
 
 
-@pytest.mark.parametrize("order", [PRINTS, (*PRINTS[1:], PRINTS[0])], ids=" ".join)
+@pytest.mark.parametrize(
+    "order", [PRINTS, pytest.param((*PRINTS[1:], PRINTS[0]), marks=pytest.mark.volume)], ids=" ".join
+)
 def test_that_several_prints_of_a_launch_are_one(field: Path, tmp_path: Path, order: tuple[str, ...]) -> None:
     """Each of three kernels was printed as details, as a metrics page and as one section without durations."""
     folder = field / "ncu_folder"

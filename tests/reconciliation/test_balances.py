@@ -290,7 +290,6 @@ def test_alike_launches_are_told_by_their_order(closed: Warehouse) -> None:
     assert {row["signature_id"]: row["n"] for row in found} == {"s:gemm:1:aten::mm": 1.0, "s:other": 1.0}
 
 
-@pytest.mark.thorough
 @pytest.mark.again
 @pytest.mark.parametrize(
     ("other", "told"),

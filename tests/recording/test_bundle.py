@@ -190,6 +190,7 @@ def test_the_files_of_a_recording_are_listed(ingested: Database) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_again_nothing_changes_and_replace_doubles_nothing(taken: Path, tmp_path: Path) -> None:
     database, finished = kerneldb.open(shutil.copy(taken / "k.duckdb", tmp_path)), taken / "mine"
     counted = "SELECT (SELECT count(*) FROM measurements) AS m, (SELECT count(*) FROM power_samples) AS p"
@@ -243,6 +244,7 @@ def test_a_file_that_was_not_copied_is_told(finished: Path, database: Database) 
         assert lost == ["decode.pt.trace.json.gz of the recording is not in its folder"]
 
 
+@pytest.mark.thorough
 def test_another_trace_gets_no_measurements(finished: Path, database: Database) -> None:
     (finished / "decode.pt.trace.json.gz").write_bytes(gzip.compress(trace_of("an_other_kernel")))
     database.ingest(finished)

@@ -24,7 +24,11 @@ from tests.recording import damage
 
 BATCH = 15
 USUAL, ALL = 45, 90
-BATCHES = [pytest.param(first, marks=() if first < USUAL else pytest.mark.volume) for first in range(0, ALL, BATCH)]
+BATCHES = [
+    0,
+    *(pytest.param(first, marks=pytest.mark.thorough) for first in range(BATCH, USUAL, BATCH)),
+    *(pytest.param(first, marks=pytest.mark.volume) for first in range(USUAL, ALL, BATCH)),
+]
 TABLES = ("traces", "launches", "measurements", "power_samples", "trace_files", "trace_tags")
 Sound = tuple[Path, dict[str, Any]]
 COUNTS = ", ".join(f"(SELECT count(*) FROM {table})" for table in TABLES)

@@ -229,6 +229,7 @@ def test_allocations_of_an_execution_trace_are_those_of_the_program(recorded: di
     assert not [some for direction in together for some in direction.values() if len(some) != 1]
 
 
+@pytest.mark.thorough
 def test_data_flow_is_inferred_where_no_execution_trace_says_it(recorded: dict[str, Watched]) -> None:
     score = flows.compare(recorded["llama"])
     assert score.operators > 500

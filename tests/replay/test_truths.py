@@ -9,8 +9,8 @@ from tests.replay import programs
 pytest.importorskip("transformers")
 from tests.replay import truths
 
-FEW = ("llama-train", "resnet-train", "t5-train", "whisper-forward", "mamba-train", "llama-decode")
-"""A decoder, a CNN with running statistics, an encoder-decoder, speech, a state-space model, tokens with a cache."""
+FEW = ("llama-train", "resnet-train", "llama-decode")
+"""A decoder, a CNN with running statistics, tokens with a cache."""
 
 
 def compared(names: tuple[str, ...], factory: pytest.TempPathFactory) -> dict[str, truths.Score]:

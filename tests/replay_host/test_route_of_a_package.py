@@ -141,6 +141,7 @@ def rows(folder: Path, *command: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.thorough
 def test_it_claims_what_it_knows_and_nothing_else(folder: Path) -> None:
     planned = rows(folder, "replay", "--dry-run")
     by_route = {row["route"]: row for row in planned if not row["category"].startswith("TOTAL")}

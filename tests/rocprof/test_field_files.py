@@ -110,6 +110,7 @@ def samples(shared_data: Path, field: Path) -> dict[Path, Converted]:
     return {path: converted(path) for path in found}
 
 
+@pytest.mark.thorough(alone=True)
 def test_nothing_of_the_samples_is_new(samples: dict[Path, Converted]) -> None:
     """Every table, column and section of every sample is read, or skipped for a reason."""
     for path, found in samples.items():

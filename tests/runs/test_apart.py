@@ -113,6 +113,7 @@ def rounded(launches: tuple[Launch, ...], unit: int) -> tuple[Launch, ...]:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "order",
     [
@@ -149,6 +150,7 @@ def test_a_print_of_fewer_digits_than_a_kernel_lasts(warehouse: Warehouse, make:
     assert found == (500, sum(one.duration or 0 for one in whole))
 
 
+@pytest.mark.thorough
 def test_a_print_of_few_digits_that_fits_two_runs_is_of_none(warehouse: Warehouse, make: Traces) -> None:
     """Two nights that differ by less than what the print rounds."""
     nights = {

@@ -201,6 +201,7 @@ def test_a_missing_rank_splits_nothing_and_the_last_one_joins_where_clocks_are_u
     settled(database, files, jobs, "A0 A1 A2")
 
 
+@pytest.mark.thorough
 def test_replacing_a_rank(two: Scene) -> None:
     database, files = two
     (outcome,) = database.ingest([files["A1"]], replace=True)
@@ -339,6 +340,7 @@ def test_two_jobs_with_equal_sequence_numbers_are_not_mixed(database: Database, 
     not_mixed(database, files)
 
 
+@pytest.mark.thorough
 def test_a_hint_of_ambiguous_ranks_names_the_remedy(unclear: Scene) -> None:
     database, files = unclear
     remove(database, files, "A1")

@@ -163,6 +163,7 @@ def test_what_has_no_source_is_not_counted_as_replayable(beside_a_poor_copy: Dat
         assert "no source of triton_tem_fused_mm_0" in reasons["triton_tem_fused_mm_0"]
 
 
+@pytest.mark.thorough
 def test_sources_of_inherited_calls_are_shown_before_they_run(beside_a_poor_copy: Database) -> None:
     planned = beside_a_poor_copy.plan_replay(Request(traces=("poor",)))
     assert {item.route for item in planned.plan.items} == {"inherited"}

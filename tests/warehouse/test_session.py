@@ -113,6 +113,7 @@ def test_a_writer_elsewhere_gets_the_file_from_who_keeps_it(filled: Warehouse, a
     assert set(patient.query("SELECT label FROM traces")["label"].to_pylist()) == {"4"}
 
 
+@pytest.mark.thorough
 def test_writers_and_readers_of_several_processes_take_turns(filled: Warehouse) -> None:
     """Nobody starves, and nobody sees a part of what was written at once."""
     filled.write(lambda con: con.execute("UPDATE traces SET label = 'first'"))

@@ -162,6 +162,7 @@ def test_reading_values_costs_what_leaving_it_out_saves(tmp_path: Path) -> None:
         assert said.row["calls"] <= 24
 
 
+@pytest.mark.thorough(alone=True)
 def test_graphs_that_are_late_are_not_told_to_use_graphs(known: Database) -> None:
     rules = {piece.rule for piece in verdict(known, "graph-replays-h100").advice}
     assert "late-graphs" in rules
@@ -209,6 +210,7 @@ def stacked(shared_data: Path, root: Path, tmp_path_factory: pytest.TempPathFact
     return kerneldb.open(made_once(tmp_path_factory, "stacked.duckdb", lambda path: kerneldb.open(path).ingest(files)))
 
 
+@pytest.mark.thorough(alone=True)
 def test_causes_of_recordings_with_stacks_are_known(stacked: Database) -> None:
     holds(stacked)
     known = "100 * sum(wall_ns) FILTER (part <> 'unattributed') / sum(wall_ns)"
@@ -224,22 +226,26 @@ def said(database: Database, trace: str) -> dict[str, Any]:
     return {piece.rule: piece for piece in verdict(database, trace).advice}
 
 
+@pytest.mark.thorough(alone=True)
 def test_a_kernel_has_at_stake_what_its_known_work_does_not_need(stacked: Database) -> None:
     row = said(stacked, "tracelens-mi300-qwen1.5-0.5b")["one-kernel"].row
     assert row["at_stake_ns"] <= row["total_ns"] * (1 - row["reached_pct"] / 100) * 1.001
 
 
+@pytest.mark.thorough(alone=True)
 def test_softmax_is_said_once(stacked: Database) -> None:
     found = said(stacked, "mi300-device-ids")
     assert "modeling_owlv2.py" in found["attention-unfused"].sentence
     assert "one-kernel" not in found
 
 
+@pytest.mark.thorough(alone=True)
 def test_rows_of_an_odd_number_of_tokens_are_aligned(stacked: Database) -> None:
     """141 × 512 numbers: each row begins at a multiple of 1,024 bytes."""
     assert "odd-gemm" not in said(stacked, "tracelens-h100-bert-small")
 
 
+@pytest.mark.thorough(alone=True)
 def test_a_wait_is_not_in_the_module_of_the_launch_after_it(stacked: Database) -> None:
     found = said(stacked, "tracelens-h100-qwen1.5-0.5b")["synchronising"]
     assert "aten::is_nonzero at transformers/modeling_attn_mask_utils.py" in found.sentence
