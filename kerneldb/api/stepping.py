@@ -21,7 +21,7 @@ from kerneldb.replay.plan.work import Work
 from kerneldb.replay.rewrites.flow import CHOSEN
 from kerneldb.replay.steps import memory as memories
 from kerneldb.replay.steps.addresses import Moment
-from kerneldb.replay.steps.plan import Builder, Unit, owners
+from kerneldb.replay.steps.plan import Builder, StreamWait, Unit, owners
 from kerneldb.replay.wire.plan import OpCall, Plan, PlannedKernel
 from kerneldb.replay.wire.results import Grade
 from kerneldb.replay.wire.steps import Exchange, Step
@@ -237,7 +237,10 @@ class _Reader:
         """The step, of calls that some route replays."""
         memory, method = self._source._memory()
         units = [_unit(call, self._waits, self._source.exchanges) for call in self.calls]
-        parts = Builder(memory, units).parts()
+        waits = rows(
+            self._con, "step_stream_waits", {**self._source._window, "trace_id": self._source._row["trace_id"]}
+        )
+        parts = Builder(memory, units, [filled(StreamWait, one) for one in waits]).parts()
         lost = [call for call, unit in zip(self.calls, units, strict=True) if unit.item not in known]
         row = self._row
         again = Counter[str]()

@@ -33,6 +33,16 @@ class Unit:
     waited_ns: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class StreamWait:
+    """A stream waits, from a time of the host on, for what another one had been given until a time."""
+
+    stream: int
+    at_ns: int
+    on_stream: int
+    until_ns: int
+
+
 @dataclass(slots=True)
 class Parts:
     """What a step is made of."""
@@ -64,9 +74,10 @@ def owners(
 class Builder:
     """Numbers the storages and tensors that calls use."""
 
-    def __init__(self, memory: Memory, units: Sequence[Unit]) -> None:
+    def __init__(self, memory: Memory, units: Sequence[Unit], waits: Iterable[StreamWait] = ()) -> None:
         self._memory = memory
         self._units = sorted(units, key=lambda one: one.start_ns)
+        self._after = _awaited(self._units, waits)
         self._starts = [one.start_ns for one in self._units]
         self._storages: dict[int, int] = {}
         self._tensors: dict[Tensor, int] = {}
@@ -74,7 +85,7 @@ class Builder:
     def parts(self) -> Parts:
         """Storages, tensors and calls."""
         within = _within_units(self._memory, {one.op_id for one in self._units if one.op_id is not None})
-        calls = [self._call(unit) for unit in self._units]
+        calls = [self._call(unit, self._after[place]) for place, unit in enumerate(self._units)]
         allocates, frees = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
         storages = []
         for epoch_place, place in self._storages.items():
@@ -90,12 +101,12 @@ class Builder:
         ]
         return Parts(storages, list(self._tensors), made)
 
-    def _call(self, unit: Unit) -> StepCall:
+    def _call(self, unit: Unit, after: Iterable[int]) -> StepCall:
         op = Op(-1, None, 0, 0) if unit.op_id is None else self._memory.ops[unit.op_id]
         inputs = tuple(tuple(UNKNOWN if one is None else self._tensor(one) for one in some) for some in op.inputs)
         outputs = tuple(self._tensor(one) for one in op.outputs)
         known = {name: getattr(unit, name) for name in ("stream", "recorded_ns", "exchange", "waited_ns")}
-        return StepCall(unit.item, inputs, outputs, **known)
+        return StepCall(unit.item, inputs, outputs, after=tuple(sorted(after)), **known)
 
     def _tensor(self, view: View) -> int:
         if view.storage < 0:
@@ -103,6 +114,20 @@ class Builder:
         storage = self._storages.setdefault(view.storage, len(self._storages))
         tensor = Tensor(storage, view.dims, view.strides, view.dtype, view.offset)
         return self._tensors.setdefault(tensor, len(self._tensors))
+
+
+def _awaited(units: Sequence[Unit], waits: Iterable[StreamWait]) -> dict[int, set[int]]:
+    """For each unit, of units in order, the places of those on other streams that its stream was told to wait for."""
+    found: dict[int, set[int]] = defaultdict(set)
+    places: dict[int, list[int]] = defaultdict(list)
+    for place, unit in enumerate(units):
+        places[unit.stream].append(place)
+    for wait in waits:
+        later = next((one for one in places[wait.stream] if units[one].start_ns >= wait.at_ns), None)
+        earlier = [one for one in places[wait.on_stream] if units[one].start_ns < wait.until_ns]
+        if later is not None and earlier and earlier[-1] < later:
+            found[later].add(earlier[-1])
+    return found
 
 
 def _within_units(memory: Memory, units: set[int]) -> dict[int, int | None]:

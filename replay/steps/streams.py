@@ -1,8 +1,9 @@
 """Calls that ran on other streams than most of the step: each on a stream of its own, in an order that is safe.
 
-Which call waits for which follows from the data: one that takes what a call on another stream returned waits for it,
-and one that writes what another stream still reads waits for that. A freed allocation that another stream may still
-use is not given away before that stream is done with it.
+Which call waits for which is what the trace has of streams that wait for others' events, and follows from the data: one
+that takes what a call on another stream returned waits for it, and one that writes what another stream still reads
+waits for that. A freed allocation that another stream may still use is not given away before that stream is done with
+it.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ MAIN: Final = 0
 class Schedule:
     """The stream of each call (0: the one that most ran on), and the calls on other streams that it waits for.
 
-    `noted` are the places of calls that are waited for. `homes` are the streams that allocate what other streams than
-    the first use; `shared` says of the place after which an allocation is freed which streams may still use it.
+    `noted` are the places of calls that are waited for; with `told`, some are those that the trace names. `homes` are
+    the streams that allocate what other streams than the first use; `shared` says of the place after which an
+    allocation is freed which streams may still use it.
     """
 
     streams: tuple[int, ...]
@@ -31,6 +33,7 @@ class Schedule:
     noted: frozenset[int] = frozenset()
     homes: Mapping[int, int] = field(default_factory=dict)
     shared: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    told: bool = False
 
     @property
     def count(self) -> int:
@@ -78,11 +81,14 @@ class _Order:
         noted = frozenset(one for some in found.values() for one in some)
         homes = {storage: home for storage, home in self._homes.items() if home != MAIN}
         left = {place: some for place, some in shared.items() if some}
-        return Schedule(tuple(self._streams), found, noted, homes, left)
+        told = any(call.after for call in self._step.calls)
+        return Schedule(tuple(self._streams), found, noted, homes, left, told)
 
     def _waits(self, place: int, call: StepCall) -> Iterator[int]:
         """The calls that a call waits for: of each other stream the last one that stands in its way."""
         stream, needed = self._streams[place], dict[int, int]()
+        for at in call.after:
+            needed[self._streams[at]] = max(needed.get(self._streams[at], -1), at)
         taken, written = uses(self._step, call)
         for storage in taken | written:
             before = [self._writes[storage], *([self._reads[storage]] if storage in written else [])]
@@ -90,7 +96,7 @@ class _Order:
                 if other != stream:
                     needed[other] = max(needed.get(other, -1), at)
         for other, at in sorted(needed.items()):
-            if self._after[stream].get(other, -1) < at:
+            if other != stream and self._after[stream].get(other, -1) < at:
                 yield at
                 for third, last in {**self._known[at], other: at}.items():
                     self._after[stream][third] = max(self._after[stream].get(third, -1), last)

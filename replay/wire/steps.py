@@ -74,7 +74,7 @@ class StepCall:
     `inputs` has an entry per argument: none for what is no tensor, several for a list, -1 for one that is not known.
     `allocates` are storages allocated since the call before, `frees` those freed after this one. `recorded_ns` are the
     durations of its kernels, in the order of the item's; of a collective, `waited_ns` of them were waiting for others,
-    where that is known.
+    where that is known. `after` are calls of other streams that its stream was told to wait for.
     """
 
     item: str
@@ -86,6 +86,7 @@ class StepCall:
     recorded_ns: tuple[Size, ...] = ()
     exchange: Exchange | None = None
     waited_ns: tuple[Size, ...] = ()
+    after: tuple[Size, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse waits that are not one per kernel."""
@@ -140,6 +141,7 @@ class Step:
             named = itertools.chain(call.outputs, *call.inputs)
             _within(f"calls[{place}]", named, len(self.tensors))
             _within(f"calls[{place}]", (*call.allocates, *call.frees), len(self.storages))
+            _within(f"calls[{place}].after", call.after, place)
 
     def inputs(self, call: StepCall) -> Iterator[Tensor]:
         """The known tensors that a call took."""

@@ -52,6 +52,8 @@ LOOKS: Final = 3
 NOT_RUN: Final = "stood in for by a wait"
 ON_CPU: Final = "on a CPU no kernel comes out"
 NOTES: Final = 12
+ORDERED: Final = "streams wait for each other as recorded, and for data"
+BY_DATA: Final = "streams wait for each other's data: what the program let them wait for is not recorded"
 
 
 @dataclasses.dataclass(slots=True)
@@ -317,6 +319,8 @@ class StepRun:
         player = self._player
         ways = [(how.resolved is not None or how.linked, how.apart is not None) for how in player.prepared]
         notes = [f"{why}: {count}" for why, count in player.notes.most_common(NOTES)]
+        if player.lanes.several:
+            notes.append(ORDERED if player.lanes.schedule.told else BY_DATA)
         return StepResult(
             step=self._step.id,
             mode=mode,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 from collections.abc import Sequence
@@ -10,11 +11,19 @@ from typing import Any
 
 import pytest
 
+import kerneldb
+from kerneldb.api.planning import Request
 from kerneldb.replay.host import fleet, together
 from kerneldb.replay.options import Options
+from kerneldb.replay.recording.ranks import Place, Ranks
+from kerneldb.replay.steps.exchanges import Together
+from kerneldb.replay.steps.streams import scheduled
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.plan import CallSpec, Item, OpCall, Plan, PlannedKernel
+from kerneldb.replay.wire.results import Grade
 from kerneldb.replay.wire.steps import Exchange, Step, StepCall, Storage, Tensor
+from kerneldb.replay.worker.steps import Played, take_apart
+from tests.collective import two_ranks
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 
@@ -70,3 +79,58 @@ def test_two_ranks_run_a_step_at_once_with_their_exchanges(tmp_path: Path) -> No
         assert (result.calls, result.rebuilt, result.filled, result.ranks) == (5, 5, 0, 2)
         sums = next(kernel for kernel in result.kernels if kernel.item == "allreduce")
         assert (sums.recorded_ns, sums.waited_ns) == ((900, 0) if name == "step0" else (400, 500))
+
+
+def planned(folder: Path, where: str | None = None, **more: Any) -> list[Step]:
+    with kerneldb.open(folder / "k.duckdb") as opened:
+        opened.ingest([path.parent for path in two_ranks.make(folder / "job", **more)], run="job")
+        steps = opened.plan_replay(Request(in_context=True, where=where)).plan.steps
+    return sorted(steps, key=lambda one: one.rank)
+
+
+def test_the_same_iteration_of_all_ranks_is_one_step_of_the_job(tmp_path: Path) -> None:
+    first, second = planned(tmp_path)
+    assert (first.rank, second.rank, first.ranks, first.alone) == (0, 1, 2, None)
+    assert first.job == second.job is not None
+    assert first.iteration == second.iteration == "ProfilerStep#2"
+    for one, waited in ((first, two_ranks.WAIT_US), (second, 0)):
+        product, total, last = one.calls
+        assert total.exchange == Exchange("allreduce", (0, 1))
+        assert total.waited_ns == (1000 * waited,)
+        assert total.own_ns == (1000 * two_ranks.TRANSFER_US,)
+        assert total.inputs == (product.outputs,)
+        assert last.inputs[0] == total.outputs
+        assert last.after == (1,)
+    assert scheduled(first).told
+    assert scheduled(first).waits == {1: (0,), 2: (1,)}
+
+
+def test_one_rank_alone_says_who_is_missing_and_knows_its_transfers(tmp_path: Path) -> None:
+    (one,) = planned(tmp_path, "rank = 0", waits=False)
+    assert (one.job, one.ranks) == (None, 2)
+    assert one.alone == "no step of rank 1 of the job is selected"
+    assert one.calls[1].own_ns == (1000 * two_ranks.TRANSFER_US,)
+    assert not scheduled(one).told
+    assert scheduled(one).waits == {1: (0,), 2: (1,)}
+    assert together.sizes([one], 2) == {1: [one]}
+
+
+@dataclasses.dataclass
+class Others(Ranks):
+    """The first of two ranks, beside one whose answer is known."""
+
+    answer: Any = None
+    place: Place = dataclasses.field(default_factory=lambda: Place(0, 2))
+
+    def gather(self, value: Any) -> list[Any]:
+        return [value, self.answer]
+
+
+def test_the_shortest_of_the_ranks_is_the_transfer_run_by_run() -> None:
+    group = (0, 1)
+    ranks = Others([[list(group), [[[30.0, 20.0, 45.0]]]]])
+    played = [[Played(Grade.L0, [9.0, 9.0, 9.0])], [Played(Grade.L0, [25.0, 50.0, 40.0])]]
+    take_apart(Together(ranks, {group: None}), step(0, ["allreduce"]), played)
+    assert played[1][0].durations == [25.0, 20.0, 40.0]
+    assert played[1][0].waits == [0.0, 30.0, 0.0]
+    assert (played[0][0].durations, played[0][0].waits) == ([9.0, 9.0, 9.0], ())
