@@ -31,6 +31,14 @@ def single(database: Database, names: Sequence[str], rule: str | None = None, *,
     trace that are primary in another one are in the sections of that one. With `live`, timelines ask for more (see
     `events`).
     """
+    sections = tuple(arriving(database, names, rule, live=live))
+    return Report(title(names), made(database), sections)
+
+
+def arriving(
+    database: Database, names: Sequence[str], rule: str | None = None, *, live: bool = False
+) -> Iterator[Section]:
+    """The sections of `single`, each when it has been asked for; raises at once what `single` raises."""
     counters.check_rule(database, rule)
     meant = [row for name in names for row in named(database, name)]
     instead = {trace: other for trace, _, other in database.repeated_by([row["trace"] for row in meant])}
@@ -38,10 +46,17 @@ def single(database: Database, names: Sequence[str], rule: str | None = None, *,
     for trace in [row["trace"] for row in meant if row["trace"] in instead and row["kind"] not in counters.KINDS]:
         del known[trace]
         known |= {row["trace"]: row for row in named(database, instead[trace])}
-    found = list(known.values())
+    return _asked(database, list(known.values()), rule, live)
+
+
+def _asked(database: Database, found: Sequence[dict[str, Any]], rule: str | None, live: bool) -> Iterator[Section]:
     with asking(database) as ask:
-        sections = _sections(ask, found, rule, live)
-    return Report(f"GPU kernels of {', '.join(names)}", made(database), tuple(sections))
+        yield from _sections(ask, found, rule, live)
+
+
+def title(names: Sequence[str]) -> str:
+    """The title of the report on these traces."""
+    return f"GPU kernels of {', '.join(names)}"
 
 
 def timeline(database: Database, name: str) -> Report:
@@ -52,18 +67,18 @@ def timeline(database: Database, name: str) -> Report:
         return Report(name, made(database), (Section("Timeline", (_timeline(one, charts.lanes([]), live=True),)),))
 
 
-def _sections(ask: Asking, found: Sequence[dict[str, Any]], rule: str | None, live: bool) -> list[Section]:
+def _sections(ask: Asking, found: Sequence[dict[str, Any]], rule: str | None, live: bool) -> Iterator[Section]:
     """Those of each trace with times, those of the counters of all, and the appendices."""
     timed = [ask.about(trace=row["trace"]) for row in found if row["kind"] not in counters.KINDS]
-    sections: list[Section] = []
     for one in timed:
         prefix = f"{one.params['trace']}: " if len(timed) > 1 else ""
-        sections += [dataclasses.replace(part, title=prefix + part.title) for part in _of_trace(one, live)]
+        for part in _of_trace(one, live):
+            yield dataclasses.replace(part, title=prefix + part.title)
     if not timed:
-        sections.append(Section("Setup", (), (), NO_TIMES))
-    sections += counters.sections(ask, [row["trace"] for row in found], rule)
-    names = (Section(f"Full names: {one.params['trace']}", (one.table(contents.NAMES),)) for one in timed)
-    return [*sections, *names]
+        yield Section("Setup", (), (), NO_TIMES)
+    yield from counters.sections(ask, [row["trace"] for row in found], rule)
+    for one in timed:
+        yield Section(f"Full names: {one.params['trace']}", (one.table(contents.NAMES),))
 
 
 def named(database: Database, name: str) -> list[dict[str, Any]]:
@@ -85,13 +100,15 @@ def made(database: Database) -> str:
     return f"made by kerneldb {__version__} from {database.path.name}, {now}"
 
 
-def _of_trace(ask: Asking, live: bool) -> list[Section]:
+def _of_trace(ask: Asking, live: bool) -> Iterator[Section]:
     """Setup, advice and times of a trace."""
     found = why.verdict(ask)
-    setup = Section("Setup", (ask.table(contents.SETUP), ask.table(contents.LACKS)))
     remark = " ".join([found.headline(), *found.unknown, *([] if found.advice else ["No rule found anything."])])
-    sections = [Section(contents.WHY, (ask.table(contents.WALL),), found.advice, remark), setup, _top(ask)]
-    return sections + _time(ask, live) if found.span_ns else sections
+    yield Section(contents.WHY, (ask.table(contents.WALL),), found.advice, remark)
+    yield Section("Setup", (ask.table(contents.SETUP), ask.table(contents.LACKS)))
+    yield _top(ask)
+    if found.span_ns:
+        yield from _time(ask, live)
 
 
 def _top(ask: Asking) -> Section:
@@ -112,23 +129,21 @@ def _shares(caption: str, table: Table, label: str) -> Iterator[Chart]:
         yield Chart(caption, charts.bars(rows, label, "share_pct", "share of GPU time in %", ["n"]), table.sql)
 
 
-def _time(ask: Asking, live: bool) -> list[Section]:
-    lanes, steps = ask.rows("timeline"), ask.rows("iteration_times")
+def _time(ask: Asking, live: bool) -> Iterator[Section]:
+    lanes = ask.rows("timeline")
     timeline = [_timeline(ask, charts.lanes(lanes), live)] if lanes else []
+    yield Section("Timeline", (*timeline, ask.table(contents.GPU_TIME), ask.table(contents.IDLE)))
+    yield _roofline(ask)
+    steps = ask.rows("iteration_times")
     bars = charts.columns(steps, "iteration", "total_ms", "ms") if steps else None
     drawn = [Chart("GPU time of each", bars, ask.sql("iteration_times"))] if bars else []
-    less = contents.OVERHEAD, contents.FUSION, contents.CONVERSIONS, contents.COLLECTIVES
+    yield Section("Iterations", (ask.table(contents.ITERATIONS), *drawn))
     # Replays and reconciliation, where there are any
     plans = (contents.RECONCILIATION, contents.REPLAYS) if ask.about().rows("measured") else (contents.REPLAYS,)
-    found = [table for plan in plans if (table := ask.table(plan)).rows]
-    kernels = ask.table(contents.REPLAYED_KERNELS)
-    return [
-        Section("Timeline", (*timeline, ask.table(contents.GPU_TIME), ask.table(contents.IDLE))),
-        _roofline(ask),
-        Section("Iterations", (ask.table(contents.ITERATIONS), *drawn)),
-        *([Section("Replay and reconciliation", (*found, kernels))] if found else []),
-        Section("What could be less", tuple(map(ask.table, less))),
-    ]
+    if found := [table for plan in plans if (table := ask.table(plan)).rows]:
+        yield Section("Replay and reconciliation", (*found, ask.table(contents.REPLAYED_KERNELS)))
+    less = contents.OVERHEAD, contents.FUSION, contents.CONVERSIONS, contents.COLLECTIVES
+    yield Section("What could be less", tuple(map(ask.table, less)))
 
 
 def _timeline(ask: Asking, spec: dict[str, Any], live: bool) -> Chart:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib.resources
+import itertools
 import json
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
 from kerneldb.output.text import harmless
 from kerneldb.output.units import duration
-from kerneldb.report.model import Chart, Report, is_number, notes, shown
+from kerneldb.report.model import Chart, Report, Section, is_number, notes, shown
 
 TIMELINE: Final = ("timeline_data.js", "timeline.js", "timeline_live.js")
 TOLD: Final = 5
@@ -29,29 +31,50 @@ ENDS_WITH: Final = "\n/* sha256 {} */\n"
 
 def page(report: Report) -> str:
     """The HTML text."""
+    anchored = anchors([section.title for section in report.sections])
+    titles = [(section.title, anchor) for section, anchor in zip(report.sections, anchored, strict=True)]
+    drawn = [block for section in report.sections for block in section.blocks if isinstance(block, Chart)]
+    head = _parts().head(report.title, report.subtitle, titles, *_scripts(drawn), ())
+    return "".join([head, *_sections(report.sections), _parts().foot(titled=True)])
+
+
+def arriving(title: str, subtitle: str, sections: Iterable[Section], alone: Sequence[str] = ()) -> Iterator[str]:
+    """The HTML text in pieces: a section when it is there. `alone` are traces whose timelines the page leads to."""
+    yield _parts().head(title, subtitle, (), _safe(script()), _timeline_script(), alone)
+    yield from _sections(sections)
+    yield _parts().foot(titled=False)
+
+
+@functools.cache
+def _parts() -> Any:
+    """The macros of the template."""
     import jinja2
 
-    drawn = [block for section in report.sections for block in section.blocks if isinstance(block, Chart)]
-    numbers = {id(block): f"chart{number}" for number, block in enumerate(drawn)}
-    specs = _inline({numbers[id(block)]: block.spec for block in drawn})
-    timelines = {numbers[id(block)]: block.events for block in drawn if block.events}
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.ChainableUndefined, finalize=printable)
-    template = environment.from_string(_file("page.html.j2"))
-    text: str = template.render(
-        report=report,
-        script=_safe(script() if drawn else ""),
-        specs=_safe(specs),
-        timelines=_safe(_inline(timelines)),
-        timeline_script=_safe("".join(map(_file, TIMELINE)) if timelines else ""),
-        chart_id=lambda block: numbers[id(block)],
-        duration=duration,
-        is_number=is_number,
-        shown=shown,
-        notes=notes,
-        words=words,
-        anchors=anchors([section.title for section in report.sections]),
-    )
-    return text
+    known = {"duration": duration, "is_number": is_number, "shown": shown, "notes": notes, "words": words}
+    environment.globals |= known
+    return environment.from_string(_file("page.html.j2")).module
+
+
+def _scripts(drawn: Sequence[Chart]) -> tuple[Any, Any]:
+    """The library of charts and that of timelines, where there are any."""
+    return _safe(script() if drawn else ""), _timeline_script() if any(one.events for one in drawn) else ""
+
+
+def _timeline_script() -> Any:
+    return _safe("".join(map(_file, TIMELINE)))
+
+
+def _sections(sections: Iterable[Section]) -> Iterator[str]:
+    titles: list[str] = []
+    count = itertools.count()
+    for section in sections:
+        titles.append(section.title)
+        drawn = {f"chart{next(count)}": block for block in section.blocks if isinstance(block, Chart)}
+        specs = _safe(_inline({name: block.spec for name, block in drawn.items()}))
+        timelines = _safe(_inline({name: block.events for name, block in drawn.items() if block.events}))
+        ids = {id(block): name for name, block in drawn.items()}
+        yield _parts().part(section, anchors(titles)[-1], specs, timelines, lambda block, ids=ids: ids[id(block)])
 
 
 def words(chart: Chart) -> str:

@@ -10,11 +10,14 @@ import functools
 import importlib.resources
 import io
 import json
+import queue
 import secrets
 import socket
+import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from kerneldb.api.result import Result
 from kerneldb.errors import KerneldbError, UsageError
 from kerneldb.output import records
 from kerneldb.output.text import harmless
@@ -22,7 +25,7 @@ from kerneldb.output.values import python_values
 from kerneldb.report import changes, gather, html, live
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from starlette.applications import Starlette
     from starlette.requests import Request
@@ -32,7 +35,10 @@ if TYPE_CHECKING:
 
 NEEDED: Final = ("starlette", "uvicorn")
 HOST: Final = "127.0.0.1"
-COOKIE: Final = "kerneldb"
+COOKIE: Final = "kerneldb-{port}"
+"""With the port: a browser sends cookies of a host to all of its ports, and several servers may run."""
+OTHERS: Final = frozenset({"cross-site", "same-site"})
+"""What a browser says of a request that a page of another host or port makes."""
 ROWS: Final = 10_000
 """Rows of an answer; the page says where there are more."""
 LIVE: Final = {
@@ -40,6 +46,8 @@ LIVE: Final = {
 }  # fmt: skip
 MOST_EXACT: Final = 2**53
 PATIENCE_S: Final = 60.0
+MOST_BYTES: Final = 1 << 28
+"""Of the answer to a statement, as Arrow; as texts it takes several times as much."""
 HEADERS: Final = {
     "content-security-policy": (
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; connect-src 'self'; "
@@ -100,17 +108,15 @@ def _guarded(page: Callable[[Database, Any], Response], database: Database, toke
 
     async def answer(request: Request) -> Response:
         from starlette.concurrency import run_in_threadpool
-        from starlette.responses import PlainTextResponse, RedirectResponse
+        from starlette.responses import HTMLResponse, PlainTextResponse
 
-        given = request.query_params.get("token")
-        if not secrets.compare_digest((given or request.cookies.get(COOKIE, "")).encode(), token.encode()):
+        given, cookie = request.query_params.get("token"), COOKIE.format(port=request.scope["server"][1])
+        known = secrets.compare_digest((given or request.cookies.get(cookie, "")).encode(), token.encode())
+        if not known or _is_foreign(request):
             return PlainTextResponse("open the address that kerneldb serve has printed\n", 403, HEADERS)
         if given is not None and request.method == "GET":
-            bare = request.url.remove_query_params("token")
-            response: Response = RedirectResponse(
-                f"{bare.path}?{bare.query}" if bare.query else bare.path, 303, HEADERS
-            )
-            response.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+            response: Response = HTMLResponse(_onward(request), headers=HEADERS)
+            response.set_cookie(cookie, token, httponly=True, samesite="strict")
             return response
         try:
             asked = _read(await request.body()) if request.method == "POST" else request.query_params
@@ -121,6 +127,25 @@ def _guarded(page: Callable[[Database, Any], Response], database: Database, toke
         return response
 
     return answer
+
+
+def _is_foreign(request: Request) -> bool:
+    """Whether a page of another origin asks, and not a person who follows its link."""
+    said = request.headers
+    by = said.get("sec-fetch-site") in OTHERS and said.get("sec-fetch-mode") != "navigate"
+    return by or said.get("origin") not in {None, f"http://{said['host']}"}
+
+
+def _onward(request: Request) -> str:
+    """A page that goes to the same address without the token.
+
+    A redirect would not do: after a link in another page (a terminal in a browser) it goes without the new cookie.
+    """
+    import markupsafe
+
+    bare = request.url.remove_query_params("token")
+    path = f"{bare.path}?{bare.query}" if bare.query else bare.path
+    return f'<!doctype html><meta http-equiv="refresh" content="0;url={markupsafe.escape(path)}">'
 
 
 def _read(body: bytes) -> Any:
@@ -138,10 +163,32 @@ def _index(database: Database, _: Any) -> Response:
 
 
 def _trace(database: Database, asked: Any) -> Response:
-    from starlette.responses import HTMLResponse
+    from starlette.responses import StreamingResponse
 
     names = asked.getlist("name")
-    return HTMLResponse(html.page(gather.single(database, names, live=True)))
+    sections = gather.arriving(database, names, live=True)
+    pieces = html.arriving(gather.title(names), gather.made(database), sections, names)
+    return StreamingResponse(_worked_off(pieces), media_type="text/html")
+
+
+def _worked_off(pieces: Iterator[str]) -> Iterator[str]:
+    """`pieces` as they come from one thread, to which a connection belongs, however slowly they are taken."""
+    import markupsafe
+
+    come: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            for piece in pieces:
+                come.put(piece)
+        except KerneldbError as error:
+            come.put(f'<p role="alert">{markupsafe.escape(harmless(str(error)))}</p>')
+        finally:
+            come.put(None)
+
+    threading.Thread(target=work, daemon=True).start()
+    while (piece := come.get()) is not None:
+        yield piece
 
 
 def _timeline(database: Database, asked: Any) -> Response:
@@ -202,7 +249,7 @@ def _query(database: Database, asked: Any) -> Response:
     if not isinstance(sql, str) or not sql.strip():
         raise KerneldbError("the SQL is empty")
     begun = time.monotonic()
-    result = database.sql(sql, timeout=PATIENCE_S)
+    result = Result(database.warehouse.query(sql, timeout=PATIENCE_S, most_bytes=MOST_BYTES))
     if asked.get("format") == "csv":
         sink = io.BytesIO()
         records.write(sink, result.to_reader(), "csv", safe_cells=True)

@@ -170,19 +170,21 @@ class Warehouse:
         where: str | None = None,
         timeout: float | None = None,
         write: bool = False,
+        most_bytes: int | None = None,
     ) -> pa.Table:
         """Run one statement and return all its rows.
 
         With `where`, a condition over the view `kernels`, the statement may read what meets it as `selection`.
         With `write` it may change the database; then the tables `reconciliation…` follow, in the same transaction.
-        Raises QueryError, QueryTimeoutError after `timeout` seconds, SelectionError for a bad `where`.
+        Raises QueryError (also for more than `most_bytes`), QueryTimeoutError after `timeout` seconds, SelectionError
+        for a bad `where`.
         """
         from kerneldb.selection import Selection
 
         def ask(con: duckdb.DuckDBPyConnection) -> pa.Table:
             if where is not None:
                 Selection(where).bind(con)
-            return execute.run(con, sql, params, timeout, None if where is None else "selection")
+            return execute.run(con, sql, params, timeout, None if where is None else "selection", most_bytes)
 
         def change(con: duckdb.DuckDBPyConnection) -> pa.Table:
             found = ask(con)

@@ -11,6 +11,7 @@ import duckdb
 
 from kerneldb.errors import QueryError, QueryTimeoutError, SelectionError
 from kerneldb.output.carried import carried
+from kerneldb.output.units import size
 from kerneldb.warehouse.engine import interrupts
 from kerneldb.warehouse.place import masked
 from kerneldb.warehouse.statements import table_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+BATCH_ROWS: Final = 10_000
 POLL_S: Final = 0.05
 """How often a waiting main thread looks for signals."""
 
@@ -36,18 +38,23 @@ NO_TABLE: Final = re.compile(r"Table with name (\w+) does not exist")
 
 
 def run(
-    con: Connection, sql: str, params: Params | None, timeout: float | None, selection: str | None = None
+    con: Connection,
+    sql: str,
+    params: Params | None,
+    timeout: float | None,
+    selection: str | None = None,
+    most_bytes: int | None = None,
 ) -> pa.Table:
     """The rows of the one statement `sql`; a table without columns where the engine returns nothing.
 
     `selection` names the relation of a WHERE text that the statement may read. Raises QueryError with the engine's
-    message (which marks the place), QueryTimeoutError after `timeout` seconds, SelectionError where that WHERE text
-    fails at some row, KeyboardInterrupt soon after Ctrl-C.
+    message (which marks the place) or for an answer of more than `most_bytes`, QueryTimeoutError after `timeout`
+    seconds, SelectionError where that WHERE text fails at some row, KeyboardInterrupt soon after Ctrl-C.
     """
     with _statement_errors():
         try:
             with time_limit(con, timeout):
-                return interruptible(con, lambda: _rows(con, sql, params))
+                return interruptible(con, lambda: _rows(con, sql, params, most_bytes))
         except OF_VALUES as error:
             if selection is not None and _fails(con, selection):
                 raise _of_condition(error) from error
@@ -60,18 +67,31 @@ def answer(con: Connection, sql: str, params: Mapping[str, Any] | None) -> pa.Ta
         return interruptible(con, lambda: table_of(con, sql, params))
 
 
-def _rows(con: Connection, sql: str, params: Params | None) -> pa.Table:
+def _rows(con: Connection, sql: str, params: Params | None, most_bytes: int | None) -> pa.Table:
     count = len(con.extract_statements(sql))
     if count != 1:
         message = f"give one statement at a time; this text has {count}"
         raise QueryError(message)
     # The stubs say that there always is one, but DuckDB 1.5 returns None for statements without rows.
     relation: duckdb.DuckDBPyRelation | None = _bound(con, sql, params)
-    if relation is not None:
+    if relation is not None and most_bytes is None:
         return carried(relation).to_arrow_table()
     import pyarrow as pa
 
-    return pa.table({})
+    if relation is None or most_bytes is None:
+        return pa.table({})
+    reader = carried(relation).to_arrow_reader(BATCH_ROWS)
+    return pa.Table.from_batches(_within(reader, most_bytes), reader.schema)
+
+
+def _within(reader: pa.RecordBatchReader, most_bytes: int) -> Iterator[pa.RecordBatch]:
+    """All batches. Raises QueryError as soon as they take more than `most_bytes`."""
+    held = 0
+    for batch in reader:
+        held += batch.nbytes
+        if held > most_bytes:
+            raise QueryError(f"the answer takes more than {size(most_bytes)}: add LIMIT, or leave out columns")
+        yield batch
 
 
 def _bound(con: Connection, sql: str, params: Params | None) -> duckdb.DuckDBPyRelation:

@@ -20,11 +20,13 @@ import pytest
 
 import kerneldb
 from kerneldb.api import Database
+from kerneldb.errors import QueryError
 from tests.answers.test_report import CHROMIUM, EVIL, needs_browser
 
 pytest.importorskip("starlette")
 from kerneldb.report import events, html, live, serve
 from kerneldb.report.asking import asking
+from kerneldb.report.model import Section
 
 pytestmark = pytest.mark.again
 
@@ -67,7 +69,7 @@ class Answer:
 
 def known(port: int, path: str, body: Any = None, **headers: str) -> Answer:
     """The answer to somebody who has the token."""
-    return Answer(port, path, body, Cookie=f"kerneldb={TOKEN}", **headers)
+    return Answer(port, path, body, Cookie=f"kerneldb-{port}={TOKEN}", **headers)
 
 
 @pytest.mark.parametrize(
@@ -78,14 +80,16 @@ def known(port: int, path: str, body: Any = None, **headers: str) -> Answer:
     ],
 )  # fmt: skip
 def test_no_answer_without_the_token(port: int, path: str) -> None:
-    for found in (Answer(port, path), Answer(port, path, Cookie="kerneldb=another")):
+    for found in (Answer(port, path), Answer(port, path, Cookie=f"kerneldb-{port}=another")):
         assert (found.status, "first" in found.text) == (403, False)
     assert Answer(port, "/api/query", {"sql": "SELECT 1"}).status == 403
 
 
 def test_the_token_leaves_the_address(port: int) -> None:
     found = Answer(port, f"/trace?name=first&token={TOKEN}")
-    assert (found.status, found.headers["location"]) == (303, "/trace?name=first")
+    assert (found.status, 'content="0;url=/trace?name=first"' in found.text) == (200, True)
+    assert TOKEN not in found.text
+    assert "<script" not in Answer(port, f"/%22%3E%3Cscript%3E?token={TOKEN}").text
     assert {"HttpOnly", "SameSite=strict"} <= set(found.headers["set-cookie"].split("; "))
     assert found.headers["referrer-policy"] == "no-referrer"
 
@@ -94,6 +98,40 @@ def test_other_names_of_this_machine_get_no_answer(port: int) -> None:
     """A page of another host that has its name point to 127.0.0.1 (DNS rebinding)."""
     assert known(port, "/", Host="evil.example").status == 400
     assert known(port, "/", Host=f"localhost:{port}").status == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"}, {"Origin": "http://127.0.0.1:1"}, {"Origin": "null"},
+        {"Sec_Fetch_Site": "same-site", "Sec_Fetch_Mode": "no-cors"},
+        {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "cors"},
+    ],
+)  # fmt: skip
+def test_pages_of_other_origins_get_no_answer(port: int, headers: dict[str, str]) -> None:
+    """Not even one on another port of this machine, to which a browser sends the cookie."""
+    assert known(port, "/api/query", {"sql": "SELECT 1"}, **headers).status == 403
+    assert known(port, "/api/schema", **headers).status == 403
+    assert known(port, "/api/query", {"sql": "SELECT 1"}, Origin=f"http://{serve.HOST}:{port}").status == 200
+    assert known(port, "/", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate").status == 200
+
+
+def test_an_answer_has_an_end(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "MOST_BYTES", 100_000)
+    found = known(port, "/api/query", {"sql": "FROM range(1000000000000)"})
+    assert (found.status, "takes more than 100 KB: add LIMIT" in found.text) == (400, True)
+
+
+def test_a_report_comes_section_by_section(database: Database) -> None:
+    """What is there is shown while the rest is asked for, also where that fails."""
+
+    def sections() -> Iterator[Section]:
+        yield Section("One & all")
+        raise QueryError("<broken>")
+
+    come = list(serve._worked_off(html.arriving("Title", "made", sections(), ["a/b"])))
+    assert [("<h1>Title</h1>" in come[0]), ("/timeline?name=a/b" in come[0]), len(come)] == [True, True, 3]
+    assert ("<h2>One &amp; all</h2>" in come[1], come[2]) == (True, '<p role="alert">&lt;broken&gt;</p>')
 
 
 def test_pages(port: int) -> None:
@@ -301,7 +339,7 @@ def test_the_command_prints_the_address_and_ends_by_ctrl_c(database: Database) -
         url = urllib.parse.urlsplit(process.stdout.readline().strip())
         assert (url.hostname, len(url.query) > 30) == ("127.0.0.1", True)
         assert url.port is not None
-        assert Answer(url.port, f"/?{url.query}").status == 303
+        assert Answer(url.port, f"/?{url.query}").status == 200
         with served(database, "--port", str(url.port)) as other:
             assert "choose another one with --port" in other.communicate(timeout=60)[1]
             assert other.returncode == 1
