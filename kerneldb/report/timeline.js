@@ -44,7 +44,7 @@ const Timeline = (() => {
     colour(category, name) {
       if (category?.startsWith("idle: ")) return IDLE[category.slice(6)] ?? "#777777";
       this.seen ??= new Map();
-      const shown = category || name.split(/[:(<\[ ]/)[0];
+      const shown = category || name.split(/[(<\[ ]/)[0];
       if (!this.seen.has(shown)) this.seen.set(shown, COLOURS[this.seen.size % COLOURS.length]);
       return this.seen.get(shown);
     }

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from kerneldb.tui.widgets.table import Row
 
 TOP: Final = 10
+"""Kernels that are listed at least; more where a wide terminal has lines for them."""
+MOST_TRACES: Final = 12
+ABOVE: Final = 12
+"""Lines of cards and verdict above the tables, and of titles and margins between them."""
 LANES: Final = 8
 SENTENCES: Final = 3
 """Of the verdict; `kerneldb why` has the rest."""
@@ -146,8 +150,8 @@ class OverviewPane(Pane):
             yield Static("", id="overview-verdict", markup=False)
             with Horizontal(id="overview-columns"):
                 with Vertical(classes="overview--column"):
-                    yield Box("top", TOP_COLUMNS, TOP)
-                    yield Box("traces", TRACE_COLUMNS, 12)
+                    yield Box("top", TOP_COLUMNS)
+                    yield Box("traces", TRACE_COLUMNS, MOST_TRACES)
                 with Vertical(classes="overview--column", id="overview-side"):
                     yield Box("categories", CATEGORY_COLUMNS, 19)
                     yield Box("streams", STREAM_COLUMNS, LANES)
@@ -223,7 +227,7 @@ class OverviewPane(Pane):
         }
         self._show_cards()
         self._show_traces()
-        self.box("top").fill(_top(groups, level))
+        self.box("top").fill(_top(groups, level, self._room()))
         self.box("categories").fill(_with_shares(categories))
         hint = "" if groups.num_rows else (await why_empty(self.store, self.choice)).replace("\n\n", "\n")
         self.query_one("#overview-hint", Label).update(hint)
@@ -257,6 +261,12 @@ class OverviewPane(Pane):
             for row in self._traces
         ]
         self.box("traces").fill(shown, min(at, len(shown) - 1))
+
+    def _room(self) -> int:
+        """How many kernels there is room for beside the other tables; below them they would hide these."""
+        if not self.screen.has_class("-wide"):
+            return TOP
+        return max(TOP, self.size.height - ABOVE - min(len(self._traces), MOST_TRACES))
 
     # Keys.
 
@@ -338,11 +348,11 @@ class OverviewPane(Pane):
         return [Copy("y", "row", focused.row_text), Copy("n", "name", named)]
 
 
-def _top(groups: pa.Table, level: str) -> list[Row]:
+def _top(groups: pa.Table, level: str, most: int) -> list[Row]:
     """The first groups, each with its cumulative share and the condition that its launches meet."""
     names = groups["op" if level == "op" else "kernel"].to_pylist()
     found, cumulative = [], 0.0
-    for place, row in enumerate(_with_shares(groups.slice(0, TOP))):
+    for place, row in enumerate(_with_shares(groups.slice(0, most))):
         cumulative += row["share_pct"] or 0.0
         same_name = names.count(names[place])
         if level == "op":

@@ -386,11 +386,11 @@ class Table(ScrollView, can_focus=True):
 
 
 class Box(Vertical):
-    """A table that is as high as its rows, up to `most`."""
+    """A table that is as high as its rows, up to `most` where that is given."""
 
     DEFAULT_CSS = "Box { height: auto; margin-bottom: 1; } Box > Table { height: auto; }"
 
-    def __init__(self, name: str, columns: Sequence[Column], most: int) -> None:
+    def __init__(self, name: str, columns: Sequence[Column], most: int | None = None) -> None:
         super().__init__(id=f"box-{name}")
         self.table = Table(columns, id=f"overview-{name}")
         self._most = most
@@ -402,5 +402,5 @@ class Box(Vertical):
     def fill(self, rows: list[Row], cursor: int = 0) -> None:
         """Show rows; without any, nothing."""
         self.display = bool(rows)
-        self.table.styles.height = min(len(rows), self._most) + 1
+        self.table.styles.height = len(rows[: self._most]) + 1
         self.table.show(ListRows(rows), cursor)
