@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the search: changes that an older one stored are looked for again."""
 FEWEST: Final = 5
 """Runs on either side of a change: fewer could be one bad night of a machine."""
@@ -16,6 +16,8 @@ WINDOW: Final = 400
 """Runs that are looked at when a run is added: the newest ones."""
 LEAST_PCT: Final = 0.5
 """Smaller changes are not reported, however sure they are."""
+LEAST_OF_PARTS_PCT: Final = 1.5
+"""The same of single kernels, operators, modules and causes, which a board changes by itself by up to 1.2 %."""
 CLOCKS: Final = "clocks"
 """The subject of the shift that all kernels of a run have in common, and the cause of what moves with it."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.history import steps
-from kerneldb.history.model import CLOCKS, FEWEST, Change, Line, Run, Step
+from kerneldb.history.model import CLOCKS, FEWEST, LEAST_OF_PARTS_PCT, LEAST_PCT, Change, Line, Run, Step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 SHARED: Final = frozenset({"kernel", "operator", "module"})
 """Subjects that a shift of the clocks moves, and that are compared without it."""
+WHOLE: Final = frozenset({"total", "energy", "measured"})
+"""Subjects in which what boards do to single kernels is averaged out."""
 FEWEST_KERNELS: Final = 8
 """So many kernels tell what all of them have in common."""
 USUAL: Final = 0.8
@@ -46,7 +49,13 @@ def changes(runs: Sequence[Run], lines: Sequence[Line], places: int) -> list[Cha
     )
     shifts = steps.find(common, places, len(usable))
     parts = _parts(common, shifts)
-    found = [(line, step) for line in usable for step in _of_line(line, parts, places, len(usable))]
+    logarithms = [_logarithms(line, parts) for line in usable]
+    usual = statistics.median(map(steps.correlation, logarithms)) if logarithms else 0.0
+    found = [
+        (line, step)
+        for line, values in zip(usable, logarithms, strict=True)
+        for step in steps.find(values, places, len(usable), usual, _least_pct(line))
+    ]
     found += [(shift, step) for step in shifts]
     crowds = _crowds(found, sum(line.subject == "kernel" for line in usable))
     return [_change(runs, line, step, is_clocks=_is_clocks(line, step, crowds, shifts)) for line, step in found]
@@ -81,8 +90,8 @@ def _parts(common: Floats, found: Sequence[Step]) -> tuple[Floats, Floats]:
     return levels, common - levels
 
 
-def _of_line(line: Line, common: tuple[Floats, Floats], places: int, series: int) -> list[Step]:
-    return steps.find(_logarithms(line, common), places, series)
+def _least_pct(line: Line) -> float:
+    return LEAST_PCT if line.subject in WHOLE else LEAST_OF_PARTS_PCT
 
 
 def _logarithms(line: Line, common: tuple[Floats, Floats]) -> Floats:

@@ -30,9 +30,9 @@ START: Final = dt.datetime(2026, 1, 1, 2)
 
 
 @functools.cache
-def every_night() -> dict[tuple[str, str], tuple[int, list[float]]]:
+def every_night(recorded: Path = RECORDED) -> dict[tuple[str, str], tuple[int, list[float]]]:
     """Of each line (subject, name): its launches in a night, and its values, a night each, planted ones at the end."""
-    with RECORDED.open(newline="", encoding="utf-8") as file:
+    with recorded.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     return {
         (row["subject"], row["name"]): (int(row["n"]), [float(row[one]) for one in row if one.startswith("night_")])
@@ -42,18 +42,23 @@ def every_night() -> dict[tuple[str, str], tuple[int, list[float]]]:
 
 @dataclasses.dataclass
 class Nightly:
-    """`runs` nights. Values by line and run, to be changed; environment by run. `launches` times as many launches."""
+    """`runs` nights. Values by line and run, to be changed; environment by run. `launches` times as many launches.
+
+    They are drawn from the first `nights` ones of `recorded`.
+    """
 
     runs: int
     seed: int = 0
     subjects: tuple[str, ...] = ("kernel",)
     launches: int = 1
+    recorded: Path = RECORDED
+    nights: int = NIGHTS
 
     def __post_init__(self) -> None:
         rng = np.random.default_rng(self.seed)
-        starts = rng.integers(NIGHTS - BLOCK + 1, size=-(-self.runs // BLOCK))
+        starts = rng.integers(self.nights - BLOCK + 1, size=-(-self.runs // BLOCK))
         drawn = (starts[:, None] + np.arange(BLOCK)).ravel()[: self.runs]
-        chosen = {key: found for key, found in every_night().items() if key[0] in self.subjects}
+        chosen = {key: found for key, found in every_night(self.recorded).items() if key[0] in self.subjects}
         self.counts = {key: n * self.launches for key, (n, _) in chosen.items()}
         self.values: dict[tuple[str, str], Any] = {
             key: np.asarray(values)[drawn] for key, (_, values) in chosen.items()
