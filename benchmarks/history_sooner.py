@@ -13,7 +13,6 @@ import collections
 import concurrent.futures
 import functools
 import itertools
-import math
 from pathlib import Path
 
 import numpy as np
@@ -84,9 +83,7 @@ def main() -> None:
     parser.add_argument("--percent", type=float, default=2.0)
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
-    made = functools.partial(
-        Nightly, subjects=SUBJECTS, recorded=arguments.recorded.resolve(), nights=arguments.nights
-    )
+    made = functools.partial(Nightly, subjects=SUBJECTS, recorded=arguments.recorded.resolve(), nights=arguments.nights)
     with concurrent.futures.ProcessPoolExecutor(arguments.jobs) as pool:
         cells = list(itertools.product(BEFORE, AFTER))
         one = functools.partial(share, made, histories=arguments.histories, factor=1 + arguments.percent / 100)
@@ -97,13 +94,12 @@ def main() -> None:
             for before in BEFORE:
                 found = [shares[before, after][kind] for after in AFTER]
                 print(f"{before:>6} " + "".join(f"{100 * n / of:6.0f}" if of else "     –" for n, of in found))
-        sums = [sum(each) for each in zip(*pool.map(functools.partial(grown, made), range(arguments.grown)), strict=True)]
-    lines, ever, last = sums
+        counts = pool.map(functools.partial(grown, made), range(arguments.grown))
+        lines, ever, last = map(sum, zip(*counts, strict=True))
     print(
         f"{lines:,} lines: an alarm in any of {LONGEST} nights in {ever} ({1e3 * ever / lines:.2f} in 1,000, at most "
         f"{1e3 * upper(ever) / lines:.2f}); in the last night {last} ({1e3 * last / lines:.2f})"
     )
-    assert math.isfinite(lines)
 
 
 if __name__ == "__main__":
