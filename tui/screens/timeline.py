@@ -259,7 +259,6 @@ class TimelinePane(LanesPane):
     def action_levels(self) -> None:
         """Nested events of the host in rows of their own, or in one."""
         self.board.tracks.deep = not self.board.tracks.deep
-        self.board.tracks.is_chosen = True
         if self.track is not None:
             self.track = dataclasses.replace(self.track, depth=None)
         self.board.tracks.paint(self._in_view)

@@ -14,7 +14,7 @@ from kerneldb.api.timeline import Lane, Seen
 from kerneldb.tui import theme
 from kerneldb.tui.numbers import amount, count, duration, figure, percent, safe, several
 from kerneldb.tui.screens.timeline_tracks import SPAN_HUES, Tracks, nearest
-from kerneldb.tui.widgets.gantt import HEAD, MOST_LINES, Cell, Name, Picture, Row, clock
+from kerneldb.tui.widgets.gantt import Cell, Name, Picture, Row, clock
 
 if TYPE_CHECKING:
     import asyncio
@@ -195,17 +195,6 @@ class Board:
         """Show another part."""
         self.view, self.stretch, self.names = view, stretch, ()
         self.tracks.paint(stretch)
-
-    def fit(self, room: int) -> None:
-        """Give nested events rows of their own where the chart, of `room` lines, holds all; unless somebody chose."""
-        tracks = self.tracks
-        if tracks.is_chosen or self.stretch is None:
-            return
-        flat = len(self._placed()) - tracks.nested * tracks.deep
-        deep = flat + tracks.nested + (MOST_LINES - 1) * len(self.lanes) + HEAD <= room
-        if deep != tracks.deep:
-            tracks.deep = deep
-            tracks.paint(self.stretch)
 
     def pin(self, lane: Lane) -> None:
         """Move a lane to the top, or back."""

@@ -423,7 +423,6 @@ class LanesPane(Pane):
     def _draw(self) -> None:
         if self.board.stretch is None or self.lane is None:
             return
-        self.board.fit(self.query_one(Gantt).size.height)
         with self.board.still():
             self._draw_rows()
         colours = partial(theme.ink, self.app)

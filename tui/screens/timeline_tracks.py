@@ -49,8 +49,6 @@ class Tracks:
     def __init__(self, axis: Axis) -> None:
         self.axis = axis
         self.deep = False
-        self.is_chosen = False
-        """Whether somebody has said how deep; else nested events have rows where there is room for all of them."""
         self.lines: Lines = {}
         self._known: dict[Track, int] = {}
         """The deepest event of each track so far."""
@@ -83,13 +81,6 @@ class Tracks:
             depths = range(self._known[track] + 1) if self.deep and track.kind in HOST else (None,)
             for depth in depths:
                 self._cells[track, depth] = _painted(line, stretch, depth)
-
-    @property
-    def nested(self) -> int:
-        """How many rows more nested events take in rows of their own."""
-        shown = {place for number in range(len(self.axis.traces)) for place in self._threads(number)}
-        hosts = ((one, depth) for one, depth in self._known.items() if one.kind in HOST)
-        return sum(depth for one, depth in hosts if (one.number, one.process, one.thread) in shown)
 
     def of_trace(self, number: int) -> list[Placed]:
         """The critical path, where it was asked for."""
