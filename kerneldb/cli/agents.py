@@ -1,4 +1,4 @@
-"""`kerneldb mcp`: the database for agents."""
+"""`kerneldb mcp` and `kerneldb skill`: the database for agents."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from kerneldb.cli.root import cli
 @click.option(
     "--allow", multiple=True, type=click.Choice(RUNS), help="Let agents run this on the GPU and store what it measured."
 )
-@click.option("--skill", is_flag=True, help="Print a page (Markdown) that tells agents how to ask; serve nothing.")
-def mcp(*, http: int | None, allow: tuple[str, ...], skill: bool) -> None:
+def mcp(*, http: int | None, allow: tuple[str, ...]) -> None:
     """Serve the database to an agent, over stdin and stdout or HTTP of this machine (docs/mcp.md).
 
     Tools: schema, query, traces, top, why, diff, show, roofline, history, replays; replay, counters and improve.
@@ -27,11 +26,7 @@ def mcp(*, http: int | None, allow: tuple[str, ...], skill: bool) -> None:
     \b
       kerneldb mcp
       kerneldb mcp --http 8765 --allow replay --allow improve
-      kerneldb mcp --skill > SKILL.md
     """
-    if skill:
-        _print_page()
-        return
     from kerneldb.agents import server
 
     server.require()
@@ -40,9 +35,14 @@ def mcp(*, http: int | None, allow: tuple[str, ...], skill: bool) -> None:
     server.serve(open_database(lock_timeout=READ_WAIT_S), allow, http)
 
 
-def _print_page() -> None:
-    """The page for agents: order of work, rules, and what can be asked with an example each."""
-    from kerneldb.agents import skill
+@cli.command(short_help="A page that tells agents how to ask the database.")
+def skill() -> None:
+    """Print a page (Markdown) for agents: order of work, rules, and what can be asked with an example each.
+
+    \b
+      kerneldb skill > SKILL.md
+    """
+    from kerneldb.agents import skill as pages
     from kerneldb.output import Output
 
-    emit_text(skill.page(), Output())
+    emit_text(pages.page(), Output())

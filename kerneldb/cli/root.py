@@ -35,7 +35,7 @@ TASKS: Final = {
     "ASK": ("query", "top", "show", "tui", "serve"),
     "EXPLAIN": ("why", "diff", "history", "analyze", "ncu", "report"),
     "REPLAY": ("replay", "improve"),
-    "SHARE": ("export", "mcp"),
+    "SHARE": ("export", "mcp", "skill"),
     "MAINTAIN": ("db",),
 }
 """The headings of `kerneldb --help` with the commands and groups below each."""

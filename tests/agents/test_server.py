@@ -205,7 +205,7 @@ def listens(port: int) -> bool:
 
 
 def test_the_page_for_agents_has_examples_that_run(asked: Path) -> None:
-    done = CliRunner().invoke(cli, ["mcp", "--skill"])
+    done = CliRunner().invoke(cli, ["skill"])
     assert done.exit_code == 0
     assert done.output.startswith("---\nname: kerneldb\n")
     examples = [part.partition("```")[0] for part in done.output.split("```sql\n")[1:]]

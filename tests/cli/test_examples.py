@@ -40,6 +40,7 @@ WITHOUT = {
         "serve",
         "history",
         "mcp",
+        "skill",
         "db lake push",
         "db lake pull",
         "db lake compact",
