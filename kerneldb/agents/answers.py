@@ -81,6 +81,8 @@ def of_statement(database: Database, name: str, params: Mapping[str, Any], page:
 def of_query(database: Database, sql: str, page: Page) -> Answer:
     """A page of the rows of one SELECT, which may read the launches of the page as `selection`."""
     require_traces(database.warehouse, page.traces)
+    if len(sql) > CHARACTERS:
+        raise QueryError(f"the query has {len(sql):,} characters; {CHARACTERS:,} is the most")
     with database.warehouse.connection() as con, query_errors(), time_limit(con, SECONDS):
         _require_select(con, sql)
         if page.selects or re.search(r"\bselection\b", sql):
@@ -108,11 +110,14 @@ def _shown(table: pa.Table, sql: str, page: Page) -> Answer:
         rows.append(row)
     more = len(found) > len(rows)
     numeric = (pa.types.is_primitive, pa.types.is_decimal)
-    texts = [field.name for field in table.schema if not any(one(field.type) for one in numeric)]
+    names = [shortened(field.name) for field in table.schema]  # an agent may have copied them from a trace
+    texts = [
+        name for name, field in zip(names, table.schema, strict=True) if not any(one(field.type) for one in numeric)
+    ]
     answer = {
         "answered": True,
         "query": sql,
-        "columns": [field.name for field in table.schema],
+        "columns": names,
         "rows": rows,
         "next_offset": page.offset + len(rows) if more else None,
         "text_columns": texts,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.queries import ask, require, statement
@@ -21,6 +22,7 @@ OWN: Final = ("code", "launches")
 """Causes of a change that are the program's; the others are the machine's, the driver's or of other versions."""
 SUBJECTS: Final = ("kernel", "operator", "module", "budget", "total", "energy", "measured", "clocks")
 MISSING: Final = "looking for changes takes ruptures: pip install 'kerneldb[history]', then: kerneldb history --update"
+LATER: Final = "kerneldb history --update looks at them"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class History:
         """
         if self.due or not any(row["runs"] > 1 for row in self.series):
             reason = (
-                f"{self.due} runs were not looked at yet: {MISSING}" if self.due else "it has no two runs of a series"
+                f"{self.due} runs were not looked at yet: {remedy()}" if self.due else "it has no two runs of a series"
             )
             raise UsageError(f"the history has nothing to check: {reason}")
         slower = [
@@ -66,6 +68,11 @@ class History:
         ]
         if slower:
             raise GateError(f"slower by {limit_pct:g} % or more: " + "; ".join(slower))
+
+
+def remedy() -> str:
+    """What to do about runs whose changes were not looked for."""
+    return LATER if importlib.util.find_spec("ruptures") else MISSING
 
 
 def ask_history(warehouse: Warehouse, asked: Asked) -> History:

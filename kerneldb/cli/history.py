@@ -105,7 +105,7 @@ def _result(found: History, output: Output) -> Result:
 
 def _say(found: History) -> None:
     """Which series there are, and what was not looked at."""
-    from kerneldb.api.history import MISSING
+    from kerneldb.api.history import remedy
 
     for row in found.series:
         where = ", ".join(str(row[key]) for key in ("branch", "device_name") if row[key] is not None)
@@ -113,6 +113,6 @@ def _say(found: History) -> None:
         since = f"since {row['first_at']:%Y-%m-%d}" if row["first_at"].date() != row["last_at"].date() else "on one day"
         note(f"{row['workload']} ({where}{rank}): {plural(row['runs'], 'run')} {since}")
     if found.due:
-        note(f"{plural(found.due, 'run was', 'runs were')} not looked at: {MISSING}")
+        note(f"{plural(found.due, 'run was', 'runs were')} not looked at: {remedy()}")
     if not found.series:
         note("no trace has a commit: kerneldb ingest TRACE --commit auto, or kerneldb traces NAME --set commit=SHA")

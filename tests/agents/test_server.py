@@ -17,9 +17,10 @@ from click.testing import CliRunner
 import kerneldb
 from benchmarks import agents
 from kerneldb.agents import RUNS
-from kerneldb.agents.answers import CHARACTERS, MOST_ROWS, TEXT
+from kerneldb.agents.answers import CHARACTERS, CUT, MOST_ROWS, TEXT
 from kerneldb.agents.server import TOOLS
 from kerneldb.cli import cli
+from kerneldb.output.text import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,6 +122,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("query", {"sql": "SELECT nothing FROM kernels"}, "nothing"),
     ("query", {"sql": "SELECT 1", "limit": MOST_ROWS + 1}, "limit is 1 to"),
     ("query", {"sql": "SELECT 1", "offset": -1}, "offset 0 or more"),
+    ("query", {"sql": f"SELECT '{'x' * CHARACTERS}'"}, "is the most"),
     ("top", {"where": "category = 'GEM'"}, "GEMM"),
     ("top", {"where": "1 = 1) UNION (SELECT 1"}, "condition"),
     ("top", {"traces": ["decoder"]}, "near: decoder-h200"),
@@ -138,6 +140,12 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("improve", {"trace": "train"}, "--allow improve"),
     ("improve", {"trace": "train", "dry_run": True}, "--allow improve"),
 ]
+
+
+def test_names_of_columns_are_short_and_act_on_nothing(asked: Path, ask: Callable[..., Any]) -> None:
+    name = "\x1b[31m" + "x" * 2 * TEXT
+    (answer,) = ask(asked, [("query", {"sql": f"SELECT 't' AS \"{name}\""})])
+    assert answer["columns"] == answer["text_columns"] == [harmless(name)[: TEXT - 1] + CUT]
 
 
 def test_where_there_is_no_answer_the_reason_is_one_and_nothing_is_written(
