@@ -15,7 +15,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -159,12 +159,23 @@ class _Fleet:
         return not (places or len(pool)) and all(one.finished for one in self.outcomes)
 
     def _round(self, pool: Pool, places: Sequence[int]) -> None:
-        """One run per device, until none has anything to do."""
-        with ThreadPoolExecutor(len(places)) as threads:
-            runs = [threads.submit(self._one, place, pool) for place in places]
+        """One run per device, until none has anything to do.
+
+        Meanwhile this thread takes no lock: an interrupt in the middle of that would keep it, and runs wait forever.
+        """
+        ended: list[int] = []
+
+        def run(place: int) -> Outcome | None:
             try:
-                while wait(runs, timeout=0.2).not_done:
-                    pass
+                return self._one(place, pool)
+            finally:
+                ended.append(place)
+
+        with ThreadPoolExecutor(len(places)) as threads:
+            runs = [threads.submit(run, place) for place in places]
+            try:
+                while len(ended) < len(places):
+                    time.sleep(0.02)
             except KeyboardInterrupt:
                 self.interrupted = True
                 pool.stop()

@@ -247,6 +247,9 @@ class Clock:
     def monotonic(self) -> float:
         return time.monotonic() + self.ahead
 
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
     def hear(self, event: Mapping[str, Any]) -> None:
         if event["event"] == "progress":
             self.ahead = 3600.0
