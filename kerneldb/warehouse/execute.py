@@ -183,9 +183,7 @@ def _statement_errors() -> Iterator[None]:
 
 def message_of(error: duckdb.Error) -> str:
     """The engine's message; where a macro was asked like a table, also how it is asked."""
-    text = re.sub(
-        r'\nDid you mean "(_|pg_|duckdb_|sqlite_)\w+"\?', "", masked(str(error))
-    )  # parts of ours and of the engine
+    text = PRIVATE.sub("", masked(str(error)))
     missing = NO_TABLE.search(text)
     if missing is None:
         return text

@@ -43,6 +43,14 @@ def journals(path: Path) -> list[Path]:
     return [one for one in (path, *parts) if journal.exists(one)]
 
 
+def begun(path: Path, *, resume: bool) -> list[Path]:
+    """The same. Raises JournalExistsError for a journal unless `resume`."""
+    found = journals(path)
+    if found and not resume:
+        raise JournalExistsError(f"{path}: a journal exists already; resume it, or give another file")
+    return found
+
+
 def run(
     plan_path: Path,
     journal_path: Path,
@@ -63,9 +71,7 @@ def run(
 
 def unsettled(planned: Plan, journal_path: Path, cache: str, *, resume: bool) -> list[Item]:
     """The items that no journal of the replay has settled. Raises JournalExistsError for a journal unless `resume`."""
-    before = journals(journal_path)
-    if before and not resume:
-        raise JournalExistsError(f"{journal_path}: a journal exists already; resume it, or give another file")
+    before = begun(journal_path, resume=resume)
     found = (journal.begun(one) for one in before)
     settled = {name for one in found if one is not None for name in one.settled(cache)}
     return [item for item in planned.items if item.id not in settled]

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kerneldb.replay.errors import JournalExistsError
 from kerneldb.replay.host import fleet
 from kerneldb.replay.host import run as one_run
 from kerneldb.replay.host.phases import Listener, Pool, nobody
@@ -32,8 +31,7 @@ def run(
     listen: Listener = nobody,
 ) -> Outcome:
     """Run the steps of the plan. Raises ReplayError where a run cannot take place, PlanError and JournalExistsError."""
-    if fleet.journals(journal) and not resume:
-        raise JournalExistsError(f"{journal}: a journal exists already; resume it, or give another file")
+    fleet.begun(journal, resume=resume)
     begun, until = time.monotonic(), one_run.deadline(options)
     steps = plans.read(plan).steps
     listen({"event": "start", "items": len(steps), "devices": list(devices)})
