@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import collections
 import dataclasses
+import itertools
 import json
 import os
 import select
@@ -26,7 +27,6 @@ from tests.fuzz.harness import Finding
 SLOWER: Final = 10
 FLOOR_S: Final = 30.0
 """A damaged file may take so many times the time of the healthy one, and so long in any case: machines are busy."""
-BATCH: Final = 200
 Case = tuple[str, int, int]
 
 
@@ -63,7 +63,11 @@ def watched(cases: list[Case]) -> Iterator[Finding | None]:
                     begun = (said["begun"][0], said["begun"][1], said["begun"][2])
                 else:
                     done, begun = done + 1, None
-                    yield Finding(**said["found"]) if said["found"] else None
+                    try:
+                        yield Finding(**said["found"]) if said["found"] else None
+                    except GeneratorExit:
+                        worker.kill()
+                        raise
             if line is None:
                 worker.kill()
         if begun is not None:
@@ -91,25 +95,30 @@ def main() -> int:
     names = given.format or [*harness.NAMES]
     if given.case is not None:
         return again(names, given.seed, given.case, given.keep)
-    ends = time.monotonic() + 60 * given.minutes if given.minutes else None
-    run, findings = 0, list[Finding]()
-    seed = given.seed
-    while True:
-        cases = [(name, seed, case) for case in range(given.cases) for name in names]
-        for found in watched(cases):
-            run += 1
-            if found is not None:
-                findings.append(found)
-                sys.stdout.write(f"{found}\n")
-                sys.stdout.flush()
-            if ends is not None and time.monotonic() > ends:
-                break
-        seed += 1
-        if ends is None or time.monotonic() > ends:
-            break
+    run, findings = collections.Counter[str](), list[Finding]()
+    for name, found in as_asked(names, given):
+        run[name] += 1
+        if found is not None:
+            findings.append(found)
+            sys.stdout.write(f"{found}\n")
+            sys.stdout.flush()
     kinds = collections.Counter("sums" if " accounted for" in one.problem else one.problem for one in findings)
-    sys.stdout.write(f"{run} inputs from seed {given.seed} to {seed - 1}: {len(findings)} findings {dict(kinds)}\n")
+    sys.stdout.writelines(f"{count} × {name}\n" for name, count in run.items())
+    sys.stdout.write(f"{run.total()} inputs from seed {given.seed} on: {len(findings)} findings {dict(kinds)}\n")
     return min(len(findings), 1)
+
+
+def as_asked(names: list[str], given: argparse.Namespace) -> Iterator[tuple[str, Finding | None]]:
+    """The cases of a seed, or of one seed after the other as long as there is time."""
+    ends = None if given.minutes is None else time.monotonic() + 60 * given.minutes
+    for seed in itertools.count(given.seed):
+        cases = [(name, seed, case) for case in range(given.cases) for name in names]
+        for (name, _, _), found in zip(cases, watched(cases), strict=True):
+            yield name, found
+            if ends is not None and time.monotonic() > ends:
+                return
+        if ends is None:
+            return
 
 
 def again(names: list[str], seed: int, case: int, keep: Path | None) -> int:

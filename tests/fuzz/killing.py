@@ -8,9 +8,11 @@ has used so much processor time, so that a busy machine kills at the same moment
 from __future__ import annotations
 
 import argparse
+import collections
 import dataclasses
 import errno
 import functools
+import itertools
 import os
 import resource
 import signal
@@ -189,12 +191,22 @@ def _differing(one: Contents, other: Contents) -> dict[str, tuple[int, int]]:
     }
 
 
-def trials(scene: Scene, names: Sequence[str], each: int, share: Share = WHOLE) -> Iterator[tuple[str, str | None]]:
-    """Interrupted commands, `each` kills of each, or a share of them: what was done, and what is wrong."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tried:
+    """An interruption: what was done to which command and when, and what is wrong after it."""
+
+    command: str
+    kind: str
+    when: str
+    problem: str | None
+
+
+def trials(scene: Scene, names: Sequence[str], each: int, share: Share = WHOLE) -> Iterator[Tried]:
+    """Interrupted commands, `each` kills of each, or a share of them."""
     for name in names:
         trial = Trial.of(scene, name)
         yield from at_calls(trial, each, share) if trial.calls else in_time(trial, each)
-        yield f"{name}: read-only folder", trial.read_only()
+        yield Tried(name, "read-only folder", "", trial.read_only())
 
 
 def spread(count: int, most: int) -> list[int]:
@@ -203,26 +215,27 @@ def spread(count: int, most: int) -> list[int]:
     return sorted({1 + (2 * number + 1) * most // (2 * count) for number in range(count)})
 
 
-def at_calls(trial: Trial, each: int, share: Share) -> Iterator[tuple[str, str | None]]:
+def at_calls(trial: Trial, each: int, share: Share) -> Iterator[Tried]:
     """Kills before and in the middle of calls, half of them each; full and read-only disks from a call on."""
     first, step = share
-    for way, when in ((calls.ENDS, "before"), (calls.ENDS_HALFWAY, "in")):
+    for way, kind in ((calls.ENDS, "killed before a call"), (calls.ENDS_HALFWAY, "killed in a call")):
         for number in spread(each // 2, trial.calls)[first::step]:
-            yield f"{trial.name}: killed {when} call {number} of {trial.calls}", trial.killed(number, way)
+            yield Tried(trial.name, kind, f"call {number} of {trial.calls}", trial.killed(number, way))
     for error in (errno.ENOSPC, errno.EROFS):
         for number in spread(each // 4, trial.calls)[first::step]:
-            said = f"{trial.name}: {errno.errorcode[error]} from call {number} of {trial.calls} on"
-            yield said, trial.failed(number, error)
+            when = f"from call {number} of {trial.calls} on"
+            yield Tried(trial.name, errno.errorcode[error], when, trial.failed(number, error))
 
 
-def in_time(trial: Trial, each: int) -> Iterator[tuple[str, str | None]]:
+def in_time(trial: Trial, each: int) -> Iterator[Tried]:
     """Kills spread over the time of the command, and full disks."""
     for number in range(each):
         part = (number + 0.5) / each
-        yield f"{trial.name}: killed at {part:.1%} of {trial.cpu_s:.2f} s", trial.killed_in_time(part)
+        when = f"at {part:.1%} of {trial.cpu_s:.2f} s"
+        yield Tried(trial.name, "killed in time", when, trial.killed_in_time(part))
     for number in range(each // 2):
         part = (number + 0.5) / (each // 2)
-        yield f"{trial.name}: disk full at {part:.1%}", trial.full(part)
+        yield Tried(trial.name, "disk full", f"at {part:.1%}", trial.full(part))
 
 
 def _has_lakes() -> bool:
@@ -240,23 +253,40 @@ def _has_lakes() -> bool:
     return True
 
 
-def run(names: Sequence[str], each: int, share: Share = WHOLE, number: int = 0) -> int:
-    """Interrupt the named commands, and print what is wrong."""
+def run(given: argparse.Namespace) -> int:
+    """Interrupt commands, and print what is wrong, and how often what was done."""
     scenes.preload()
-    began, wrong, done = time.monotonic(), 0, 0
+    names = given.command or [*COMMANDS]
     if any(COMMANDS[name].needs_lakes for name in names) and scenes.forked(
         lambda: sys.exit(not _has_lakes()), Path(os.devnull)
     ):
         sys.stdout.write(NO_LAKE)
         names = [name for name in names if not COMMANDS[name].needs_lakes]
-    for what, problem in trials(Scene(Path(tempfile.gettempdir()), number), names, each, share):
-        done += 1
-        if problem is not None:
+    began, done, wrong = time.monotonic(), collections.Counter[str](), 0
+    for number, tried in _as_asked(names, given):
+        done[f"{tried.command}: {tried.kind}"] += 1
+        if tried.problem is not None:
             wrong += 1
-            sys.stdout.write(f"{what}: {problem}\n")
+            sys.stdout.write(f"{tried.command}: {tried.kind} {tried.when} (--scene {number}): {tried.problem}\n")
             sys.stdout.flush()
-    sys.stdout.write(f"{done} interrupted commands in {time.monotonic() - began:.0f} s: {wrong} findings\n")
+    sys.stdout.writelines(f"{count} × {what}\n" for what, count in done.items())
+    sys.stdout.write(f"{done.total()} interrupted commands in {time.monotonic() - began:.0f} s: {wrong} findings\n")
     return min(wrong, 1)
+
+
+def _as_asked(names: Sequence[str], given: argparse.Namespace) -> Iterator[tuple[int, Tried]]:
+    """The interruptions of a scene, or of one after the other as long as there is time, each with its number."""
+    part, parts = map(int, given.shard.split("/"))
+    ends = None if given.minutes is None else time.monotonic() + 60 * given.minutes
+    for number in itertools.count(given.scene):
+        with tempfile.TemporaryDirectory() as folder:
+            scene = Scene(Path(folder), number)
+            for tried in trials(scene, names, given.each or 1 << 20, (part - 1, parts)):
+                yield number, tried
+                if ends is not None and time.monotonic() > ends:
+                    return
+        if ends is None:
+            return
 
 
 def main() -> int:
@@ -266,11 +296,11 @@ def main() -> int:
     parser.add_argument("--command", action="append", choices=[*COMMANDS], help="only this one; may be repeated")
     parser.add_argument("--shard", default="1/1", metavar="I/N", help="only the I-th of N parts of the kills")
     parser.add_argument("--scene", type=int, default=0, help="another number: larger databases, with other traces")
+    parser.add_argument("--minutes", type=float, help="as many as there is time for, with one scene after the other")
     parser.add_argument("--inner", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.inner:
-        part, parts = map(int, given.shard.split("/"))
-        return run(given.command or [*COMMANDS], given.each or 1 << 20, (part - 1, parts), given.scene)
+        return run(given)
     with tempfile.TemporaryDirectory(prefix="kill-") as folder:
         (Path(folder) / "tmp").mkdir()
         library = calls.built(Path(folder))
