@@ -1,10 +1,12 @@
 """Records jobs of two ranks, replays their steps whole on two GPUs at once, and compares wall times with the model's.
 
-    PYTHONPATH=. python3 benchmarks/gpu/replay_tensor_parallel_steps.py OUT [SECONDS]
+    PYTHONPATH=. python3 benchmarks/gpu/replay_tensor_parallel_steps.py OUT [SECONDS] [--only PART …] [--keep]
 
 A decoder that is shared out to both (prefill and decode, by itself and as CUDA graphs), and a training step whose
 gradients are summed in buckets. The model's wall time is that of the recording: without the profiler, on both GPUs.
-Nothing begins that would not end within SECONDS (200). OUT/steps.json has the comparison, the tables lie beside it.
+Nothing begins that would not end within SECONDS (300). OUT/steps.json has the comparison, the tables lie beside it.
+What hangs is ended, and the rest goes on: where each of its processes stood is at the end of its text file. `--keep`
+replays what an earlier call on this machine recorded.
 """
 
 from __future__ import annotations
@@ -34,6 +36,22 @@ TINY = (
     "--workloads", "prefill",
 )  # fmt: skip
 READING_S = 25.0
+STACKS_S = 6.0
+"""Before a command is ended, its processes write where they are."""
+STACKS = """
+import faulthandler, os, sys, time
+place = os.path.dirname(__file__)
+left = float(os.environ["STACKS_AT"]) - time.time()
+if left > 0:
+    file = open(os.environ["STACKS_TO"] + "." + str(os.getpid()), "w")
+    faulthandler.dump_traceback_later(left, file=file)
+sys.path.remove(place)
+own = sys.modules.pop("sitecustomize", None)
+try:
+    import sitecustomize  # of the machine, if it has one
+except ImportError:
+    pass
+"""
 TRAINING = ("--seconds", "1.5", "--iterations", "3", "--script", "benchmarks/gpu/data_parallel_program.py")
 WALLS = """
     SELECT t.name AS trace, t.rank, m.value AS model_wall_ns, m.low, m.high
@@ -67,12 +85,24 @@ class Job:
         """Seconds."""
         return self.until - time.monotonic()
 
+    @property
+    def stacks(self) -> Path:
+        """Where processes write where they are; Python finds a module there when it starts."""
+        place = self.work / "stacks"
+        if not place.exists():
+            place.mkdir(exist_ok=True)
+            (place / "sitecustomize.py").write_text(STACKS)
+        return place
+
     def python(self, name: str, *words: str, longest: float = 200.0) -> bool:
         """Run Python with these words, to the end or to the end of the time; what it says goes to a file."""
         begun = time.monotonic()
         with (self.out / f"{name}.txt").open("w") as said:
             limit = max(1.0, min(self.left(), longest))
-            process = subprocess.Popen([sys.executable, *words], stdout=said, stderr=said)
+            told = {"STACKS_AT": str(time.time() + limit - STACKS_S), "STACKS_TO": str(self.stacks / name)}
+            paths = (str(self.stacks), str(Path.cwd()), os.environ.get("PYTHONPATH", ""))
+            environment = {**os.environ, **told, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+            process = subprocess.Popen([sys.executable, *words], stdout=said, stderr=said, env=environment)
             try:
                 code = process.wait(limit)
             except subprocess.TimeoutExpired:
@@ -81,14 +111,18 @@ class Job:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(10)
                 process.kill()
+            for path in sorted(self.stacks.glob(f"{name}.*")):
+                said.write(f"\n== process {path.suffix[1:]}\n{path.read_text()}" if path.stat().st_size else "")
+                path.unlink()
         self.seconds[name] = round(time.monotonic() - begun, 1)
         sys.stdout.write(f"{self.seconds[name]:6.1f} s  exit {code}  {name}\n")
         sys.stdout.flush()
         return code == 0
 
-    def kerneldb(self, name: str, database: str, *words: str) -> bool:
+    def kerneldb(self, name: str, database: str, *words: str, longest: float = 60.0) -> bool:
         """Run a command on one of the databases."""
-        return self.python(name, "-m", "kerneldb", words[0], "--db", str(self.work / f"{database}.duckdb"), *words[1:])
+        place = ("--db", str(self.work / f"{database}.duckdb"))
+        return self.python(name, "-m", "kerneldb", words[0], *place, *words[1:], longest=longest)
 
 
 @dataclass(frozen=True)
@@ -103,8 +137,8 @@ class Part:
     where: str
     gpus: int = 2
     options: tuple[str, ...] = ()
-    seconds: float = 25.0
-    longest: float = 60.0
+    seconds: float = 30.0
+    longest: float = 75.0
 
     def plan(self, job: Job) -> bool:
         """Plan the steps."""
@@ -171,39 +205,56 @@ def told(job: Job, database: str) -> list[dict[str, Any]]:
     ]
 
 
-def record_decoder(job: Job, tiny: bool) -> None:
+def record_training(job: Job, device: tuple[str, ...]) -> None:
+    """Record the steps of training."""
+    words = ("record", *device, "--tp", "2", "--output", str(job.work / "training"), *TRAINING)
+    if job.kerneldb("record-training", "training", *words, longest=75.0):
+        (job.work / "training.recorded").touch()
+
+
+def record_decoder(job: Job, device: tuple[str, ...]) -> None:
     """Record it; without CUDA graphs where those cannot be made."""
+    tiny = bool(device)
     for place, further in enumerate((*((GRAPHS,) if not tiny else ()), ())):
         output = ("--output", str(job.work / f"decoder{place or ''}"))
         words = ("record", *(TINY if tiny else DECODER), *further, "--tp", "2", "--name", "decoder", *output)
-        if job.kerneldb(f"record-decoder{place or ''}", "decoder", *words):
+        if job.kerneldb(f"record-decoder{place or ''}", "decoder", *words, longest=100.0):
+            (job.work / "decoder.recorded").touch()
             return
+
+
+RECORD = {"decoder": record_decoder, "training": record_training}
 
 
 def main() -> int:
     """Record, plan, replay, compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("seconds", type=float, nargs="?", default=200.0)
+    parser.add_argument("seconds", type=float, nargs="?", default=300.0)
+    parser.add_argument("--only", nargs="*", default=[one.name for one in PARTS], help="parts, in their order")
+    parser.add_argument("--keep", action="store_true", help="what was recorded before, and not anew")
     parser.add_argument("--tiny", action="store_true", help="on a CPU, where traces have no kernels: records only")
     given = parser.parse_args()
     os.environ.update(NO_MULTICAST)
     given.out.mkdir(parents=True, exist_ok=True)
     work = given.out / ".work" if given.tiny else Path("/tmp/kerneldb-steps")  # noqa: S108 (a machine of our own)
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir()
+    if not given.keep:
+        shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(exist_ok=True)
+    for path in work.glob("*.journal*"):
+        path.unlink()
     job = Job(given.out, work, time.monotonic() + given.seconds - READING_S)
     device = ("--device", "cpu") if given.tiny else ()
+    parts = [one for one in PARTS if one.name in given.only]
     plans: dict[str, Future[bool]] = {}
     with ThreadPoolExecutor(1) as pool:
-        record_decoder(job, given.tiny)
-        # a database is written by one process at a time: what follows only reads
-        plans |= {one.name: pool.submit(one.plan, job) for one in PARTS if one.database == "decoder"}
-        output = ("--output", str(work / "training"))
-        job.kerneldb("record-training", "training", "record", *device, "--tp", "2", *output, *TRAINING)
-        plans |= {one.name: pool.submit(one.plan, job) for one in PARTS if one.database == "training"}
+        for database in dict.fromkeys(one.database for one in parts):
+            if not (work / f"{database}.recorded").exists():
+                RECORD[database](job, device)
+            # a database is written by one process at a time: what follows only reads
+            plans |= {one.name: pool.submit(one.plan, job) for one in parts if one.database == database}
         done = []
-        for one in () if given.tiny else PARTS:
+        for one in () if given.tiny else parts:
             if plans[one.name].result() and job.left() > one.seconds:
                 one.replay(job, device)
                 done.append(one)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import gc
 import json
 import os
 import socket
@@ -108,6 +109,7 @@ class Ranks:
         if self._joined:
             import torch.distributed as dist
 
+            gc.collect()  # NCCL waits for the end of CUDA graphs that have its kernels
             dist.destroy_process_group()
         self._store.add(LEFT, 1)
         until = time.monotonic() + GOODBYE_S

@@ -6,8 +6,10 @@ a stream of the process group, which waits for the current one and is waited for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 from kerneldb.replay.errors import Reason, UnresolvedCallError
@@ -36,31 +38,42 @@ class Together:
 ALONE_IN_STEP: Final = Together()
 
 
-def joined(ranks: Ranks, step: Step, items: Mapping[str, Item], device: str) -> Together:
+def joined(
+    ranks: Ranks,
+    step: Step,
+    items: Mapping[str, Item],
+    device: str,
+    broken: Collection[str] = (),
+    groups: Mapping[tuple[int, ...], Any] = MappingProxyType({}),
+) -> Together:
     """The ranks with the groups that the step of any of them needs; all make them in the same order.
 
-    What one of them cannot make no other makes: it would wait forever.
+    `groups` are those of an earlier step, `broken` the items that cost a worker. What one of them cannot make no other
+    makes: it would wait forever.
     """
     import torch.distributed as dist
 
-    exchanging = [call for call in step.calls if call.exchange is not None and call.item in items]
+    exchanging = [call for call in step.calls if call.exchange is not None]
     own = sorted({call.exchange.group for call in exchanging if call.exchange is not None})
-    needed = sorted({tuple(group) for one in ranks.gather(own) for group in one})
+    needed = sorted({tuple(group) for one in ranks.gather(own) for group in one} - groups.keys())
     world = tuple(range(ranks.place.world_size))
-    groups = {one: dist.group.WORLD if one == world else dist.new_group(list(one)) for one in needed}
-    known = Together(ranks, groups)
-    refused = {name for call in exchanging for name in _refused(items[call.item], call, known, device)}
-    return Together(ranks, groups, frozenset(name for one in ranks.gather(sorted(refused)) for name in one))
+    new = {one: dist.group.WORLD if one == world else dist.new_group(list(one)) for one in needed}
+    known = Together(ranks, {**groups, **new})
+    usable = {name: item for name, item in items.items() if name not in broken}
+    refused = {name for call in exchanging for name in _refused(usable.get(call.item), call, known, device)}
+    return dataclasses.replace(known, refused=frozenset(name for one in ranks.gather(sorted(refused)) for name in one))
 
 
-def _refused(item: Item, call: StepCall, together: Together, device: str) -> Iterable[str]:
+def _refused(item: Item | None, call: StepCall, together: Together, device: str) -> Iterable[str]:
     """The operations that cannot be made, if this one cannot: with one end of a pair the other."""
     try:
-        made(item, call, together, device)
+        if item is not None:
+            made(item, call, together, device)
+            return ()
     except UnresolvedCallError:
-        operation = "" if call.exchange is None else call.exchange.operation
-        return ENDS if operation in ENDS else (operation,)
-    return ()
+        pass
+    operation = "" if call.exchange is None else call.exchange.operation
+    return ENDS if operation in ENDS else (operation,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,11 +51,9 @@ class _RefusedError(Exception):
         self.place = place
 
 
-def capture(player: Player, waits: set[int], check: Callable[[], object]) -> Captured:
+def capture(player: Player, waits: set[int]) -> Captured:
     """Capture the step; `waits` are the places of calls that wait for the device. Raises what its calls raise."""
     alone = set(waits)
-    player.run()
-    check()
     for _ in range(RESTARTS):
         captured, refused, failed = _attempt(player, alone)
         outcomes = player.together.ranks.gather([captured is not None, failed])

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -246,4 +247,11 @@ def _waits(ranks: Sequence[Sequence[Activities]]) -> list[float] | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        code = main()
+    except Exception:  # noqa: BLE001 (said, and ended below)
+        traceback.print_exc()
+        code = 1
+    if code:  # others wait in an exchange for this rank, and so may Python's own end
+        sys.stderr.flush()
+        os._exit(code)

@@ -28,7 +28,7 @@ from kerneldb.replay.recording.settings import Settings
 from kerneldb.replay.routes import base
 from kerneldb.replay.routes.grades import CallMatch
 from kerneldb.replay.steps.choosing import Seen, choose
-from kerneldb.replay.steps.exchanges import ALONE_IN_STEP, Together, joined, ordered
+from kerneldb.replay.steps.exchanges import ALONE_IN_STEP, StepExchange, Together, joined, ordered
 from kerneldb.replay.steps.graphs import Captured, aligned_by_stream, capture
 from kerneldb.replay.steps.player import Player
 from kerneldb.replay.steps.rehearsal import rehearse
@@ -102,7 +102,12 @@ class StepRun:
         """What each call launched, what came of its kernels, and the places of calls that waited for the device."""
         marked = self._profiled(self._marked_run, runs)
         calls = [usual([[one.activities for one in marked.get(str(place), [])] or [[]]]) for place in self._places]
-        waits = {place for place in self._places if any(one.waits for one in marked.get(str(place), []))}
+        waits = {
+            place
+            for place in self._places
+            if not isinstance(self._player.prepared[place].apart, StepExchange)  # NCCL waits for events of its own
+            and any(one.waits for one in marked.get(str(place), []))
+        }
         played = [self._of_call(place, *calls[place][:2]) for place in self._places]
         take_apart(self._player.together, self._step, played)
         return [one[0] for one in calls], played, waits
@@ -124,7 +129,7 @@ class StepRun:
         """
         self._settle()
         self._trails = () if self._options.on_cpu else self._chosen()
-        if self._trails:
+        if any(self._ranks.gather(bool(self._trails))):  # on one rank: its exchanges wait for the others
             self._rehearse()
         self._warm(self._player.run)
         return self._player
@@ -272,7 +277,7 @@ class StepRun:
     def _captured(self, waits: set[int]) -> tuple[Captured | None, str | None]:
         """The step as CUDA graphs, or why there are none."""
         try:
-            return capture(self._player, waits, self._check), None
+            return capture(self._player, waits), None
         except FAILURES as error:
             self._check()
             return None, first_line(error)
@@ -438,10 +443,12 @@ def main(
     ranks: Ranks = ALONE,
 ) -> None:
     """Run the steps, one after the other; those of all `ranks` at the same time. Raises BrokenDeviceError."""
+    broken, together = frozenset(filled), ALONE_IN_STEP
     for step in steps:
         send(Begin(None, "step"))
-        together = joined(ranks, step, items, options.device) if ranks.many else ALONE_IN_STEP
-        StepRun(step, items, options, send, frozenset(filled), together).run()
+        if ranks.many:
+            together = joined(ranks, step, items, options.device, broken, together.groups)
+        StepRun(step, items, options, send, broken, together).run()
         _empty(options)
 
 
