@@ -50,7 +50,7 @@ own = sys.modules.pop("sitecustomize", None)
 try:
     import sitecustomize  # of the machine, if it has one
 except ImportError:
-    pass
+    sys.modules["sitecustomize"] = own
 """
 TRAINING = ("--seconds", "1.5", "--iterations", "3", "--script", "benchmarks/gpu/data_parallel_program.py")
 WALLS = """
