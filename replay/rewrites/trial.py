@@ -109,7 +109,7 @@ class Bench:
                 with contextlib.ExitStack() as stack:
                     for around in variant.arounds:
                         stack.enter_context(around())
-                    variant.captured = capture(self.player, set(), lambda: None)
+                    variant.captured = capture(self.player, set())
             except FAILURES as error:
                 variant.uncaptured = str(error).splitlines()[0]
             self.player.begin()
