@@ -90,10 +90,12 @@ sanitize: .venv/.stamp  ## the tests of the C part with sanitizers of addresses 
 	ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	    KERNELDB_SCAN=$(CURDIR)/build/sanitized/_scan.so $(BIN)/python -m pytest -q -p no:cacheprovider --numprocesses=0 tests/ingest/test_native.py
 
-# Left out: what has nothing to do with it, and what asks both ways wherever it runs.
+# Left out: what has nothing to do with it, what asks both ways wherever it runs, and what is about files and the Python reader itself, of which
+# the part in C has no share.
 check-pure: .venv/.stamp  ## the tests of reading without the C part, and that an installation without a compiler is one without it
 	KERNELDB_PURE_PYTHON=1 $(PYTEST) -m 'not thorough and not collection' tests/ingest \
-	    $(addprefix --ignore=tests/ingest/test_,csv_forms.py encloser.py hostile.py native.py sqlite_tables.py)
+	    $(foreach name,csv_forms encloser field_pytorch hostile impostors ledger limits mutations native source sqlite_tables workers, \
+        --ignore=tests/ingest/test_$(name).py)
 	rm -rf build/pure build/lib* build/temp*  # of a build with a compiler
 	CC=false $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/pure .
 	! $(BIN)/python -m zipfile -l build/pure/kerneldb-*.whl | grep '_scan.*so'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -188,3 +189,17 @@ def test_a_second_array_of_events_is_counted(convert: Convert) -> None:
     trace.kernel("k", T0, 10, 1)
     text = LAYOUTS["compact"](trace).rstrip().removesuffix("}") + ',"traceEvents":[{"ph":"X"},{"ph":"X"}]}'
     assert convert(text).report("lost") == {"event of a second `traceEvents`": 2}
+
+
+def test_many_distinct_names_cost_time_in_proportion(convert: Convert) -> None:
+    def seconds(count: int) -> float:
+        trace = Trace()
+        for number in range(count):
+            trace.kernel(f"kernel_{number}<float, {number}>(int)", T0 + 1_000 * number, 500, number)
+        text = LAYOUTS["compact"](trace)
+        began = time.process_time()
+        convert(text)
+        return time.process_time() - began
+
+    seconds(1_000)  # what is compiled and imported once
+    assert seconds(8_000) < max(2.0, 12 * seconds(1_000))

@@ -22,7 +22,7 @@ from kerneldb.ingest import Options, convert, expand
 from kerneldb.ingest.columns import frame_of
 from kerneldb.ingest.output import Report
 from kerneldb.names import decode
-from tests.ingest.traces import T0, Trace, compact, everything, kineto
+from tests.ingest.traces import everything, kineto
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,19 +138,6 @@ def test_a_long_name_costs_time_in_proportion(letters: str) -> None:
     decode(short[:100])
     least = seconds(functools.partial(decode, short))
     assert seconds(lambda: decode(long)) < max(2.0, 4 * GROWTH * least)
-
-
-def test_many_distinct_names_cost_time_in_proportion(tmp_path: Path) -> None:
-    def made(count: int) -> Path:
-        one = Trace()
-        for number in range(count):
-            one.kernel(f"kernel_{number}<float, {number}>(int)", T0 + 1_000 * number, 500, number)
-        return trace(tmp_path / f"{count}.json", compact(one).encode())
-
-    few, many = made(1_000), made(8_000)
-    convert(few, tmp_path / "first", Options())
-    least = seconds(lambda: convert(few, tmp_path / "few", Options()))
-    assert seconds(lambda: convert(many, tmp_path / "many", Options())) < max(2.0, 8 * GROWTH * least)
 
 
 def test_a_full_disk_is_named_where_the_writer_of_parquet_does_not(tmp_path: Path) -> None:
