@@ -167,7 +167,7 @@ def _unforeseen(label: str, error: BaseException) -> UnreadableTraceError:
     first = next(iter(str(error).splitlines()), "")
     return UnreadableTraceError(
         f"{label}: cannot be read ({type(error).__name__}: {first}). "
-        "Please report it with what `kerneldb doctor` prints for the file."
+        "Please report it with what `kerneldb db doctor` prints for the file."
     )
 
 

@@ -249,8 +249,8 @@ class Reader:
     `name`: as in `traces.source`. `endings`: files looked for in folders. `fits`: whether the reader takes a file.
     `convert`: writes the spool (a new folder below the given one); raises NotATraceError or UnreadableTraceError.
     `capture`: files with an equal key make one trace (None: alone). `whole_folder`: whether a folder is one trace.
-    `diagnostics`: what `kerneldb doctor` says beyond what it says of every trace. `inside`: the files of a folder that
-    it takes as they are, each a trace, where the folder is its own (None: it is not).
+    `diagnostics`: what `kerneldb db doctor` says beyond what it says of every trace. `inside`: the files of a folder
+    that it takes as they are, each a trace, where the folder is its own (None: it is not).
     """
 
     name: str

@@ -20,7 +20,7 @@ NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 
 NO_ACTIVITY: Final = (
     "No GPU activity: these traces hold no kernels and no copies.\n\n"
-    "kerneldb doctor FILE says what a file holds; 8 asks in SQL"
+    "kerneldb db doctor FILE says what a file holds; 8 asks in SQL"
 )
 SUMS_HAVE_NO_LAUNCHES: Final = {
     "launches": "the tool that made these files reports no single launches.\n\ng shows kernels",

@@ -100,7 +100,7 @@ class Pane(Widget):
     async def export(self, path: Path) -> int:
         """Write all that is selected (not only what is visible) to `path`; returns the number of rows.
 
-        By default the selected launches, as `kerneldb export` writes them.
+        By default the selected launches, as `kerneldb db export` writes them.
         """
         choice = self.choice
         return await self.store.call(

@@ -1,4 +1,4 @@
-"""What `kerneldb doctor` says of traces of AMD's profilers."""
+"""What `kerneldb db doctor` says of traces of AMD's profilers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `kerneldb doctor` says of a trace of Nsight Compute."""
+"""What `kerneldb db doctor` says of a trace of Nsight Compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `kerneldb doctor` says about captures of Nsight Systems."""
+"""What `kerneldb db doctor` says about captures of Nsight Systems."""
 
 from __future__ import annotations
 

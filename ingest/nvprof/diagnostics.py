@@ -1,4 +1,4 @@
-"""What `kerneldb doctor` says about files of nvprof."""
+"""What `kerneldb db doctor` says about files of nvprof."""
 
 from __future__ import annotations
 

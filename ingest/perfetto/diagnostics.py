@@ -1,4 +1,4 @@
-"""What `kerneldb doctor` says of Perfetto traces: as of AMD's other formats, with remedies that fit."""
+"""What `kerneldb db doctor` says of Perfetto traces: as of AMD's other formats, with remedies that fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `kerneldb doctor` says about a power log."""
+"""What `kerneldb db doctor` says about a power log."""
 
 from __future__ import annotations
 

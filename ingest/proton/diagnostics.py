@@ -1,4 +1,4 @@
-"""What `kerneldb doctor` says of profiles of Proton."""
+"""What `kerneldb db doctor` says of profiles of Proton."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `kerneldb doctor` says of profiles of XLA."""
+"""What `kerneldb db doctor` says of profiles of XLA."""
 
 from __future__ import annotations
 

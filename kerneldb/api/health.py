@@ -1,4 +1,4 @@
-"""What `kerneldb doctor` finds: about the installation, the database file, or one trace."""
+"""What `kerneldb db doctor` finds: about the installation, the database file, or one trace."""
 
 from __future__ import annotations
 

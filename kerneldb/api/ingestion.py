@@ -300,7 +300,7 @@ def _refused(unit: Unit, error: WarehouseError) -> TraceError:
     elif isinstance(error.__cause__, duckdb.IntegrityError | duckdb.DataError):
         refused = UnreadableTraceError(
             f"{unit.label}: the database does not take its rows ({first}); nothing of it was stored. "
-            "Please report it with what `kerneldb doctor` prints for the file."
+            "Please report it with what `kerneldb db doctor` prints for the file."
         )
     else:
         raise error

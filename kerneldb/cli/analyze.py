@@ -110,7 +110,9 @@ def _note_lacks(rows: Sequence[Mapping[str, Any]]) -> None:
     unknown = {(row["trace"], row["device"]) for row in rated if row["peak_bytes_per_second"] is None}
     for trace, device in sorted(unknown, key=str):
         where = "" if device is None else f" (device {device})"
-        note(f"no peaks: the GPU of {trace}{where} is not known, or has no data sheet; `kerneldb doctor` says what is")
+        note(
+            f"no peaks: the GPU of {trace}{where} is not known, or has no data sheet; `kerneldb db doctor` says what is"
+        )
 
 
 def analysis(command: Callable[..., None]) -> Callable[..., None]:

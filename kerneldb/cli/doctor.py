@@ -1,4 +1,4 @@
-"""`kerneldb doctor`."""
+"""`kerneldb db doctor`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from kerneldb.cli.console import emit, emit_text
 from kerneldb.cli.options import output_options, trace_names
-from kerneldb.cli.root import chosen_database, cli, refuse
+from kerneldb.cli.root import chosen_database, db, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ TRACE_SUFFIXES = {".json", ".gz", ".zst", ".zip", ".nsys-rep", ".sqlite", ".db",
 MARKS = {"ok": "ok", "note": "note", "warning": "WARNING", "problem": "PROBLEM"}
 
 
-@cli.command(short_help="Check a trace, or the installation.")
+@db.command(short_help="Check a trace, or the installation.")
 @click.argument("trace", required=False, metavar="[TRACE]", shell_complete=trace_names)
 @output_options
 def doctor(trace: str | None, *, output: Output) -> None:
@@ -33,8 +33,8 @@ def doctor(trace: str | None, *, output: Output) -> None:
     TRACE is a file, or the name of a trace in the database. The exit code is 1 where something does not work at all.
 
     \b
-      kerneldb doctor
-      kerneldb doctor examples/decoder-h200.json.gz
+      kerneldb db doctor
+      kerneldb db doctor examples/decoder-h200.json.gz
     """
     from kerneldb.api import health
 

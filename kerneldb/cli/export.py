@@ -1,4 +1,4 @@
-"""`kerneldb export`."""
+"""`kerneldb db export`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import click
 
 from kerneldb.cli.console import note, note_nothing, plural
 from kerneldb.cli.options import READ_WAIT_S, format_given, open_database, output_options, selection_options
-from kerneldb.cli.root import cli, refuse
+from kerneldb.cli.root import db, refuse
 from kerneldb.output import write
 
 if TYPE_CHECKING:
     from kerneldb.output import Output
 
 
-@cli.command(short_help="Write launches or a table to a file.")
+@db.command(short_help="Write launches or a table to a file.")
 @click.option(
     "--table",
     default="kernels",
@@ -34,10 +34,10 @@ def export(table: str, *, perfetto: bool, where: str | None, traces: tuple[str, 
     With --table, --where is a condition over the columns of that table.
 
     \b
-      kerneldb export -o kernels.parquet
-      kerneldb export --where "category = 'GEMM'" --format csv | head
-      kerneldb export --table ops --trace decoder-h200 -o ops.parquet
-      kerneldb export --perfetto --trace decoder-h200 -o timeline.json
+      kerneldb db export -o kernels.parquet
+      kerneldb db export --where "category = 'GEMM'" --format csv | head
+      kerneldb db export --table ops --trace decoder-h200 -o ops.parquet
+      kerneldb db export --perfetto --trace decoder-h200 -o timeline.json
     """
     if perfetto:
         _export_timeline(table, where, traces, output)

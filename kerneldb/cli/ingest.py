@@ -209,7 +209,7 @@ def warnings(outcome: Outcome, wanted: IngestOptions) -> Iterator[str]:
     if outcome.launches == 0 and any("power samples" in entry.reason for entry in outcome.report):
         yield from (f"{outcome.trace}: {entry.reason}" for entry in outcome.report if entry.outcome == "note")
     elif outcome.launches == 0 and not outcome.sums:
-        yield f"{outcome.trace}: no GPU activity in it; see: kerneldb doctor {outcome.path}"
+        yield f"{outcome.trace}: no GPU activity in it; see: kerneldb db doctor {outcome.path}"
 
 
 def _links(trace: str, linked: Sequence[Linked]) -> Iterator[str]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ROWS: Final = 6
 NOTABLE: Final = 0.05
 NO_TIMELINE: Final = "No timeline: the traces hold sums or counters of kernels only."
-NO_KERNELS: Final = "No kernels, copies or fills were recorded; kerneldb doctor FILE says what the trace lacks."
+NO_KERNELS: Final = "No kernels, copies or fills were recorded; kerneldb db doctor FILE says what the trace lacks."
 
 
 @click.command("overview", cls=Command, short_help="What a trace or a database says at first sight.")

@@ -31,11 +31,11 @@ INTERRUPTED: Final = 130
 LAKE: Final = "ducklake:"
 HELP_OPTIONS: Final = ["-h", "--help"]
 TASKS: Final = {
-    "LOAD": ("ingest", "record", "doctor", "traces"),
+    "LOAD": ("ingest", "record", "traces"),
     "ASK": ("query", "top", "show", "tui", "serve"),
-    "EXPLAIN": ("why", "diff", "history", "analyze", "ncu", "report"),
+    "EXPLAIN": ("why", "diff", "history", "analyze", "ncu"),
     "REPLAY": ("replay", "improve"),
-    "SHARE": ("export", "mcp", "skill"),
+    "SHARE": ("report", "mcp", "skill"),
     "MAINTAIN": ("db",),
 }
 """The headings of `kerneldb --help` with the commands and groups below each."""
@@ -277,6 +277,8 @@ KNOWN_ELSEWHERE: Final = {
     **dict.fromkeys(("sql", "select"), "query"),
     **dict.fromkeys(("gaps",), "idle"),
     **dict.fromkeys(("variants",), "same-code"),
+    **dict.fromkeys(("check", "validate"), "doctor"),
+    **dict.fromkeys(("dump", "convert"), "export"),
 }
 """What other tools call a command, and its name here."""
 
@@ -342,9 +344,9 @@ def ncu() -> None:
     """Collect hardware counters of chosen kernels with Nsight Compute, and say what limits these kernels."""
 
 
-@cli.group(short_help="Schema, upkeep, lakes, annotations and shell completion.")
+@cli.group(short_help="Checks, export, schema, upkeep, lakes and more.")
 def db() -> None:
-    """Describe and maintain the database, and add to what it knows of kernels."""
+    """Check, describe, export and maintain the database, and add to what it knows of kernels."""
 
 
 @db.group(short_help="Share a database between machines.")

@@ -27,7 +27,7 @@ TRACES: Final = 5
 WIDTH: Final = 100
 LINES: Final = 20
 """A sentence that is longer holds a name that nobody reads whole; `--json` has it."""
-NOTHING: Final = "no GPU time: no trace holds launches or sums of them; kerneldb doctor FILE says what a file lacks"
+NOTHING: Final = "no GPU time: no trace holds launches or sums of them; kerneldb db doctor FILE says what a file lacks"
 COLUMNS: Final = (
     "trace", "span_ns", "rule", "version", "at_stake_ns", "share_pct", "sentence", "remedy", "evidence", "command",
 )  # fmt: skip

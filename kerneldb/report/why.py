@@ -50,13 +50,13 @@ NO_KERNELS: Final = "Only copies and fills were recorded: whether kernels ran be
 LATE: Final = frozenset({"host-late", "host-pauses"})
 """Rules about single pauses, of which a trace of a few launches has as many as it has launches."""
 NO_TIMELINE: Final = "No timeline, only sums or counters of kernels: what the time between them went to is not known."
-NO_WORK: Final = "Neither a timeline of the GPU nor sums of kernels: nobody knows what ran (kerneldb doctor FILE)."
+NO_WORK: Final = "Neither a timeline of the GPU nor sums of kernels: nobody knows what ran (kerneldb db doctor FILE)."
 NO_HOST: Final = "No launch calls were recorded, so what the GPU waited for is not known."
 FEW: Final = 20
 FEW_LAUNCHES: Final = "The trace has only {launches:,} launches: too few to say what the program does."
 CAPTURED: Final = (
     "{calls:,} launch calls, but {launches:,} launches: the others were captured into a graph, or not recorded "
-    "(kerneldb doctor)."
+    "(kerneldb db doctor)."
 )
 NO_STACKS: Final = "No Python stacks were recorded (with_stack=True), so lines of code are not known."
 

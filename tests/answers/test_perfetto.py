@@ -61,7 +61,15 @@ def test_tracks_are_named(exported: dict[str, Any]) -> None:
 
 
 def test_a_selection_restricts_launches(compared: Database, tmp_path: Path) -> None:
-    arguments = ["--db", str(compared.path), "export", "--perfetto", "--where", "trace = 'base' AND category = 'GEMM'"]
+    arguments = [
+        "--db",
+        str(compared.path),
+        "db",
+        "export",
+        "--perfetto",
+        "--where",
+        "trace = 'base' AND category = 'GEMM'",
+    ]
     run = CliRunner().invoke(cli, [*arguments, "-o", str(tmp_path / "t.json")])
     assert run.exit_code == 0, run.stderr
     events = json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))["traceEvents"]

@@ -266,7 +266,9 @@ class TestTop:
         )
         assert [row["kind"] for row in found] == ["memcpy"]
 
-    @pytest.mark.parametrize("command", ["top", "analyze roofline", "export --csv", "ncu coverage", "replay --dry-run"])
+    @pytest.mark.parametrize(
+        "command", ["top", "analyze roofline", "db export --csv", "ncu coverage", "replay --dry-run"]
+    )
     def test_a_text_that_never_occurs_names_near_ones(self, shared_database: Path, command: str) -> None:
         where, code = "category = 'gemm' AND kind IN ('x', 'kernel')", 2 if command.startswith("replay") else 0
         said = call(shared_database, *command.split(), "--where", where, exit_code=code).stderr
@@ -362,7 +364,7 @@ class TestTraces:
 
 class TestExport:
     def test_parquet_is_the_default(self, shared_database: Path, tmp_path: Path) -> None:
-        done = call(shared_database, "export", "-o", str(tmp_path / "data"))
+        done = call(shared_database, "db", "export", "-o", str(tmp_path / "data"))
         (row,) = objects(call(shared_database, "query", "SELECT count(*) AS n FROM kernels", "--json"))
         table = pq.read_table(tmp_path / "data")
         assert table.num_rows == row["n"]
@@ -370,20 +372,22 @@ class TestExport:
         assert done.stderr == f"wrote {row['n']:,} rows to {tmp_path / 'data'}\n"
 
     def test_csv_on_stdout_with_a_condition(self, shared_database: Path) -> None:
-        done = call(shared_database, "export", "--csv", "--where", "kind = 'memcpy'", "--trace", "step")
+        done = call(shared_database, "db", "export", "--csv", "--where", "kind = 'memcpy'", "--trace", "step")
         kinds = {row["kind"] for row in csv.DictReader(io.StringIO(done.stdout))}
         assert kinds == {"memcpy"}
 
     @pytest.mark.parametrize("table", ["signatures", "ops", "traces", "kernel_names", "api_calls", "kernel_rollups"])
     def test_tables_and_views(self, shared_database: Path, table: str, tmp_path: Path) -> None:
-        call(shared_database, "export", "--table", table, "-o", str(tmp_path / "t.ndjson"))
+        call(shared_database, "db", "export", "--table", table, "-o", str(tmp_path / "t.ndjson"))
         assert len((tmp_path / "t.ndjson").read_text().splitlines()) > 0
 
     def test_a_table_of_one_trace(self, shared_database: Path) -> None:
-        assert objects(call(shared_database, "export", "--table", "ops", "--trace", "step", "--json"))
+        assert objects(call(shared_database, "db", "export", "--table", "ops", "--trace", "step", "--json"))
         assert (
             "--trace"
-            in call(shared_database, "export", "--table", "signatures", "--trace", "step", "--json", exit_code=2).stderr
+            in call(
+                shared_database, "db", "export", "--table", "signatures", "--trace", "step", "--json", exit_code=2
+            ).stderr
         )
 
     @pytest.mark.parametrize(
@@ -392,17 +396,19 @@ class TestExport:
     def test_wrong_names_exit_2_and_leave_no_file(
         self, shared_database: Path, arguments: list[str], tmp_path: Path
     ) -> None:
-        call(shared_database, "export", *arguments, "-o", str(tmp_path / "x.csv"), exit_code=2)
+        call(shared_database, "db", "export", *arguments, "-o", str(tmp_path / "x.csv"), exit_code=2)
         assert list(tmp_path.iterdir()) == []
 
     def test_a_condition_failing_at_a_row_exits_2_and_leaves_no_file(
         self, shared_database: Path, tmp_path: Path
     ) -> None:
         arguments = ["--where", "error(name) IS NULL", "-o", str(tmp_path / "x.csv")]
-        assert "Traceback" not in call(shared_database, "export", *arguments, exit_code=2).output
+        assert "Traceback" not in call(shared_database, "db", "export", *arguments, exit_code=2).output
         assert list(tmp_path.iterdir()) == []
 
-    @pytest.mark.parametrize("command", [["top"], ["export", "--csv"], ["query", "SELECT count(*) FROM selection"]])
+    @pytest.mark.parametrize(
+        "command", [["top"], ["db", "export", "--csv"], ["query", "SELECT count(*) FROM selection"]]
+    )
     def test_conditions_on_values_exit_2(self, shared_database: Path, command: list[str]) -> None:
         done = call(shared_database, *command, "--where", "name::INTEGER = 1", exit_code=2)
         assert "the condition does not work on all rows" in done.stderr
@@ -415,15 +421,15 @@ class TestExport:
 
 class TestDoctorAndSchema:
     def test_environment(self, shared_database: Path, tmp_path: Path) -> None:
-        topics = {row["topic"]: row for row in objects(call(shared_database, "doctor", "--json"))}
+        topics = {row["topic"]: row for row in objects(call(shared_database, "db", "doctor", "--json"))}
         assert {"python", "duckdb", "polars", "database"} <= set(topics)
         assert topics["duckdb"]["message"] == duckdb.__version__
         assert "1 trace" in topics["database"]["message"]
-        assert "note" in call(tmp_path / "none", "doctor").stdout
+        assert "note" in call(tmp_path / "none", "db", "doctor").stdout
 
     def test_what_reads_traces(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def reader() -> dict[str, str]:
-            listed = objects(call(tmp_path / "none", "doctor", "--json"))
+            listed = objects(call(tmp_path / "none", "db", "doctor", "--json"))
             return next(row for row in listed if row["topic"] == "reader")
 
         there = native.is_there()
@@ -435,23 +441,23 @@ class TestDoctorAndSchema:
         assert "compiler" in reader()["remedy"]
 
     def test_a_trace_file_and_a_trace_by_name(self, shared_database: Path, small_trace: Path) -> None:
-        of_file = call(shared_database, "doctor", str(small_trace)).stdout
+        of_file = call(shared_database, "db", "doctor", str(small_trace)).stdout
         assert of_file
-        assert call(shared_database, "doctor", "step").stdout == of_file
+        assert call(shared_database, "db", "doctor", "step").stdout == of_file
 
     def test_no_trace(self, shared_database: Path, tmp_path: Path) -> None:
         (tmp_path / "x.json").write_text("<html>")
-        assert "HTML" in call(shared_database, "doctor", str(tmp_path / "x.json"), exit_code=1).stderr
-        call(shared_database, "doctor", "no-such-trace", exit_code=2)
-        call(tmp_path / "none", "doctor", "no-such-trace", exit_code=2)
+        assert "HTML" in call(shared_database, "db", "doctor", str(tmp_path / "x.json"), exit_code=1).stderr
+        call(shared_database, "db", "doctor", "no-such-trace", exit_code=2)
+        call(tmp_path / "none", "db", "doctor", "no-such-trace", exit_code=2)
 
     def test_what_is_no_file(self, shared_database: Path, tmp_path: Path) -> None:
-        assert "no such file" in call(shared_database, "doctor", "nope.json", exit_code=2).stderr.lower()
-        assert "is a folder" in call(shared_database, "doctor", str(tmp_path), exit_code=2).stderr
+        assert "no such file" in call(shared_database, "db", "doctor", "nope.json", exit_code=2).stderr.lower()
+        assert "is a folder" in call(shared_database, "db", "doctor", str(tmp_path), exit_code=2).stderr
 
     def test_broken_database_exits_1(self, tmp_path: Path) -> None:
         (tmp_path / "k").write_text("x" * 10_000)
-        assert "PROBLEM" in call(tmp_path / "k", "doctor", exit_code=1).stdout
+        assert "PROBLEM" in call(tmp_path / "k", "db", "doctor", exit_code=1).stdout
 
     def test_schema(self, shared_database: Path) -> None:
         listed = {row["object"] for row in objects(call(shared_database, "db", "schema", "--json"))}

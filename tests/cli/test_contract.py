@@ -28,7 +28,7 @@ NEEDS_DATABASE = (
     ["top"],
     ["show", "00"],
     ["traces"],
-    ["export", "--csv"],
+    ["db", "export", "--csv"],
     ["db", "schema"],
     ["db", "refresh"],
 )
@@ -56,7 +56,7 @@ def test_a_command_imports_no_module_of_another() -> None:
     imported = modules_after("ingest", "--help")
     assert "kerneldb.cli.ingest" in imported
     others = {
-        f"kerneldb.cli.{name}" for name in (*itertools.chain.from_iterable(TASKS.values()), "compare", "lake")
+        f"kerneldb.cli.{name}" for name in (*itertools.chain.from_iterable(TASKS.values()), "compare", "doctor", "lake")
     } - {"kerneldb.cli.ingest"}
     assert imported.isdisjoint(others)
 
@@ -100,6 +100,7 @@ def test_help_lists_every_command_once_by_task(runner: CliRunner) -> None:
     assert listed == [name for names in TASKS.values() for name in names]
     assert sorted(listed) == sorted(cli.commands)
     assert max(map(len, TASKS.values())) <= 6
+    assert sum(not isinstance(cli.commands[name], click.Group) for name in listed) <= 16
     assert re.findall(r"^([A-Z]+):$", text, re.MULTILINE) == list(TASKS)
 
 
@@ -107,6 +108,8 @@ def test_help_lists_every_command_once_by_task(runner: CliRunner) -> None:
     ("words", "said"),
     [
         ("roofline", "no such command 'roofline'; it is `kerneldb analyze roofline`"),
+        ("doctor", "no such command 'doctor'; it is `kerneldb db doctor`"),
+        ("export -o k.csv", "no such command 'export'; it is `kerneldb db export`"),
         ("ncu-command", "no such command 'ncu-command'; it is `kerneldb ncu command`"),
         ("analyze top", "no such command 'top'; it is `kerneldb top`"),
         ("quer", "no such command 'quer'; did you mean `kerneldb query`?"),

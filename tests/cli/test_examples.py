@@ -28,7 +28,7 @@ EXAMPLES = {
     for line in re.findall(r"^ +(kerneldb .*)$", command.help or "", re.MULTILINE)
     if not any(other in line for other in OTHERS)
 }
-READING = {"top", "show", "query", "analyze", "ncu", "diff", "report", "export", "doctor"}
+READING = ("top", "show", "query", "analyze", "ncu", "diff", "report", "db export", "db doctor")
 """Commands that change no database."""
 WITHOUT = {
     *(
@@ -84,7 +84,7 @@ def test_an_example_works(
     line: str, root: Path, decoder: Path, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = shlex.split(line.partition("   ")[0])[1:]
-    monkeypatch.chdir(shared if words[0] in READING else placed(root, decoder, tmp_path))
+    monkeypatch.chdir(shared if " ".join(words).startswith(READING) else placed(root, decoder, tmp_path))
     monkeypatch.delenv("KERNELDB_DB", raising=False)
     if "--remove" in words:
         CliRunner().invoke(cli, ["traces", "--rename", "decoder-h200", "decoder"])

@@ -206,7 +206,7 @@ def test_options_that_a_known_trace_does_not_take_are_told(database: Path, small
 def test_a_trace_without_gpu_activity_is_told() -> None:
     outcome = Outcome(Path("cpu.json"), "ingested", "cpu", "1", 0)
     lines = list(warnings(outcome, IngestOptions()))
-    assert lines == ["cpu: no GPU activity in it; see: kerneldb doctor cpu.json"]
+    assert lines == ["cpu: no GPU activity in it; see: kerneldb db doctor cpu.json"]
 
 
 def test_a_folder_that_takes_no_files_is_not_the_traces_fault(

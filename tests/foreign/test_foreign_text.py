@@ -32,11 +32,12 @@ ASKED: Final = [
     *(["top", "--by", by] for by in ("kernel", "op", "signature", "phase", "stream", "category", "trace")),
     ["top", "--trace", "\x1b[31m"], ["top", "--where", "op = '\x1b[2J'"], ["top", "--where", "nothing\x1b[2J = 1"],
     ["show", "void"], ["show", "\x1b]0;owned\x07"], ["diff", FIRST, SECOND], ["diff", FIRST, "\x9b2J"],
-    ["doctor"], ["doctor", FIRST], ["doctor", "\x1b[2J.json"], ["replay", "--dry-run"],
+    ["db", "doctor"], ["db", "doctor", FIRST], ["db", "doctor", "\x1b[2J.json"], ["replay", "--dry-run"],
     ["report", FIRST, "--format", "md"], ["query", 'SELECT 1 AS "\x1b[2J"'], ["query", "FROM kernels\x1b[2J"],
     ["query", "FROM kernel_names"], ["query", "FROM trace_files"], ["query", "FROM ranges"], ["nothing\x1b[2J"],
     ["analyze", "compare", FIRST], ["analyze", "same-code", "\x1b[2J"], ["ncu", "bounds", "\x1b[2J"],
-    ["db", "schema"], ["db", "lake", "push", "ducklake:sqlite:\x1b[2J"], ["export", "--table", "no\x1b[2J", "--csv"],
+    ["db", "schema"], ["db", "lake", "push", "ducklake:sqlite:\x1b[2J"],
+    ["db", "export", "--table", "no\x1b[2J", "--csv"],
 ]  # fmt: skip
 """What is asked of the database, beside every analysis."""
 EXACT: Final = {"ncu command"}

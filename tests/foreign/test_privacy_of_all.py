@@ -162,8 +162,9 @@ def test_what_is_written_holds_none_either(kept: Path, tmp_path: Path) -> None:
     with kerneldb.open(kept, create=False) as database:
         (name, *_) = [row["trace"] for row in database.traces().rows() if row["launches"]]
     outputs = [
-        written("report", name, "--format", "md"), written("traces", "--report"), written("export", "--csv"),
-        written("export", "--perfetto", "--trace", name), written("replay", "--write-plan", str(tmp_path / "plan")),
+        written("report", name, "--format", "md"), written("traces", "--report"), written("db", "export", "--csv"),
+        written("db", "export", "--perfetto", "--trace", name),
+        written("replay", "--write-plan", str(tmp_path / "plan")),
         (tmp_path / "plan").read_text(encoding="utf-8"),
     ]  # fmt: skip
     assert [place for place, text in enumerate(outputs) if SECRET in text] == []

@@ -61,8 +61,11 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ),
     ("traces",),
     ("traces", "step", "--report"),
-    ("export",),
-    ("export", "--table", "ops", "--trace", "step"),
+    (
+        "db",
+        "export",
+    ),
+    ("db", "export", "--table", "ops", "--trace", "step"),
     (
         "db",
         "schema",

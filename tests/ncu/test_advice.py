@@ -1,4 +1,4 @@
-"""What `kerneldb doctor` says of every sample of ncu and nvprof agrees with what is stored of it."""
+"""What `kerneldb db doctor` says of every sample of ncu and nvprof agrees with what is stored of it."""
 
 from __future__ import annotations
 

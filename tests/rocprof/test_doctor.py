@@ -1,4 +1,4 @@
-"""What `kerneldb doctor` says of AMD's traces, with the command that helps."""
+"""What `kerneldb db doctor` says of AMD's traces, with the command that helps."""
 
 from __future__ import annotations
 

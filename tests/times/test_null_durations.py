@@ -41,10 +41,10 @@ COMMANDS = (
     "diff {trace} mixed",
     "diff mixed {trace}",
     "report {trace} --output {folder}/report.html",
-    "export -o {folder}/kernels.parquet",
-    "export --perfetto --trace {trace} -o {folder}/perfetto.json",
-    "doctor",
-    "doctor {trace}",
+    "db export -o {folder}/kernels.parquet",
+    "db export --perfetto --trace {trace} -o {folder}/perfetto.json",
+    "db doctor",
+    "db doctor {trace}",
     "replay --dry-run",
 )
 
@@ -109,7 +109,7 @@ def test_every_command(database: Path, tmp_path: Path, command: str) -> None:
     ]
     if trace == "mixed" and words[:1] == ["diff"]:
         pytest.skip(f"no second trace: {HOSTILE} is not there")
-    if words == ["doctor", "mixed"]:
+    if words == ["db", "doctor", "mixed"]:
         pytest.skip("its file is gone")
     done = CliRunner().invoke(cli, ["--db", str(database), *words])
     assert (done.exit_code, done.exception) == (0, None), done.output
@@ -123,7 +123,7 @@ def test_files_of_the_field(tmp_path: Path, name: str, n: int) -> None:
     assert done.exit_code == 0
     why = "longer than 7 days" if "5e15" in name else "with a negative duration"
     assert f"refused {n}: launch {why}" in done.stderr
-    told = CliRunner().invoke(cli, ["doctor", str(HOSTILE / name)])
+    told = CliRunner().invoke(cli, ["db", "doctor", str(HOSTILE / name)])
     assert f"{n} × launch {why}" in " ".join(told.output.split())
     with duckdb.connect(tmp_path / "k.duckdb") as con:
         assert con.execute("SELECT max(window_end_ns - window_start_ns) < 1e9 FROM traces").fetchone() == (True,)

@@ -339,7 +339,7 @@ class KernelsPane(Pane):
     def command(self) -> str | None:
         """The line that prints the table."""
         if self.level == "launch":
-            return self.shell.command("export", "--format", "csv")
+            return self.shell.command("db", "export", "--format", "csv")
         return self.shell.command("top", "--by", self.level)
 
     def copies(self) -> list[Copy]:
