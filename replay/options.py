@@ -56,6 +56,7 @@ class Options:
         allow_code: whether code that comes with the plan (sources of Triton kernels) may run.
         counters: sets of hardware counters (`kerneldb.gpus.counting.SETS`), or names of metrics, which are read instead
             of energy.
+        counted: of each call of a step, the counters of so many are read.
         ncu: the profiler that reads them; None: the one on PATH, or where its installers put it.
         limit_seconds: the run stops after this time; what is left is marked as skipped. None: no limit.
     """
@@ -88,6 +89,7 @@ class Options:
             metavar="SET",
         ),
     )
+    counted: int = option(4, Flag("Calls of each item of a step whose counters are read.", least=1, expert=True))
     ncu: str | None = option(None, Flag("Where that profiler is.", metavar="PATH"))
 
     def __post_init__(self) -> None:

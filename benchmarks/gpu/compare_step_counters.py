@@ -1,82 +1,205 @@
-"""Counters of calls in a replayed step against those of the program, both by Nsight Compute in application replay.
+"""Counters of replayed calls against those of the program, or of two runs of the program, by Nsight Compute.
 
-    python -m benchmarks.gpu.compare_step_counters PLAN PROGRAM.csv COUNTERS.csv…
+    python -m benchmarks.gpu.compare_step_counters [--plan PLAN] PROGRAM.csv COUNTERS.csv…
 
-Kernels are matched by name, grid and block. The program has each launch, the step the last one of each distinct call,
-which counts as often as the step has it. Prints a line per metric: the share of the program's time in which both are
-within so much, and of how much of it the step has the kernel.
+Kernels are matched by name, grid and block, and single launches where both sides have as many of a kernel, by their
+order. With PLAN the COUNTERS are of replayed calls, each of which counts as often as it was recorded. Prints, in shares
+of PROGRAM's time, how much is within the bounds, by kernel (means) and by launch, and which kernels are not.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
+import itertools
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kerneldb.replay.wire import plan
 
-METRICS = {
-    "dram__bytes.sum": 0.03, "lts__t_bytes.sum": 0.03, "sm__warps_active.avg.pct_of_peak_sustained_active": 1.0,
-}  # fmt: skip
-"""What is compared: a share of the program's value, or points."""
+READ, WRITTEN = "dram__bytes_read.sum", "dram__bytes_write.sum"
+FIGURES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "DRAM bytes": ((READ, WRITTEN), ("dram__bytes.sum",)),
+    "DRAM bytes read": ((READ,),),
+    "DRAM bytes written": ((WRITTEN,),),
+    "L2 bytes": (("lts__t_bytes.sum",),),
+    "L2 sectors for SMs": (("lts__t_sectors_srcunit_tex.sum",),),
+    "L2 sectors between its halves": (("lts__t_sectors_srcunit_ltcfabric.sum",),),
+    "occupancy": (("sm__warps_active.avg.pct_of_peak_sustained_active",),),
+}
+"""What is compared, as sums of metrics: of the first ones that a page has."""
+POINTS = "occupancy"
+SHARE = 0.03
+SMALL = 32 * 1024
+"""Bytes (a thousand sectors) that are as good as none, per launch."""
 TIME = "gpu__time_duration.sum"
-SECTOR = 32 * 1024
-"""Bytes that are as good as none, per launch."""
-ITEM = re.compile(r"kerneldb (\w+)")
+ITEM = re.compile(r"kerneldb (\w+)(#\d+)?")
+WORST = 6
 Key = tuple[str, str, str]
 
 
+@dataclass(slots=True)
+class Launch:
+    """A profiled launch: its figures, its time and how often it counts."""
+
+    figures: dict[str, float]
+    time: float
+    weight: float = 1.0
+
+
+Side = Mapping[Key, Sequence[Launch]]
+
+
+@dataclass(slots=True)
+class Agreement:
+    """How near a figure is: shares of time within the bound, the ratio of sums, offsets with time, kernels outside."""
+
+    kernels_pct: float = 0.0
+    launches_pct: float = 0.0
+    sum_off_pct: float = 0.0
+    median_off: float = 0.0
+    p90_off: float = 0.0
+    worst: list[str] = field(default_factory=list)
+
+
 def rows(path: Path) -> Iterator[Mapping[str, str]]:
+    """The kernels of a page."""
     lines = path.read_text(encoding="utf-8").splitlines()
-    at = next(number for number, line in enumerate(lines) if line.startswith('"ID"'))
+    at = next((number for number, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
     yield from list(csv.DictReader(lines[at:]))[1:]  # the first line has units
 
 
-def key(row: Mapping[str, str]) -> Key:
-    return row["Kernel Name"], row["Grid Size"], row["Block Size"]
+def read(paths: Iterable[Path], planned: plan.Plan | None = None) -> Side:
+    """The launches of these pages by kernel; of a plan, those of the last page that has a call."""
+    items: dict[str, list[tuple[Key, Launch, str]]] = {}
+    for path in paths:
+        pages: dict[str, list[tuple[Key, Launch, str]]] = defaultdict(list)
+        for row in rows(path):
+            label = next((value for name, value in row.items() if "Push/Pop" in name and value), "")
+            found = ITEM.search(label)
+            name, number = (found[1], found[2] or "") if found and planned else ("", "")
+            key = row["Kernel Name"], row["Grid Size"], row["Block Size"]
+            pages[name].append((key, Launch(_figures(row), _number(row[TIME])), number))
+        items |= pages
+    weights = {} if planned is None else _weights(planned)
+    side: dict[Key, list[Launch]] = defaultdict(list)
+    for name, listed in items.items():
+        calls = len({number for _, _, number in listed})
+        for key, launch, _ in listed:
+            launch.weight = 1.0 if planned is None else weights.get(name, 0) / calls
+            side[key].append(launch)
+    return side
 
 
-def means(path: Path, weights: Mapping[str, int] | None) -> tuple[dict[Key, dict[str, float]], Counter[Key]]:
-    """For each kernel the mean of each metric, and its time."""
-    sums: dict[Key, Counter[str]] = defaultdict(Counter)
-    for row in rows(path):
-        label = next((value for name, value in row.items() if "Push/Pop" in name and value), "")
-        found = ITEM.search(label)
-        weight = 1 if weights is None else weights[found[1]] if found else 0
-        for name in (*METRICS, TIME):
-            sums[key(row)][name] += float(row[name].replace(",", "")) * weight  # type: ignore[assignment]
-        sums[key(row)]["n"] += weight
-    times = Counter({one: some[TIME] for one, some in sums.items()})
-    return {one: {name: some[name] / some["n"] for name in METRICS} for one, some in sums.items() if some["n"]}, times
+def _number(text: str) -> float:
+    return float(text.replace(",", ""))
 
 
-def near(name: str, mine: float, its: float) -> bool:
-    if name.startswith("sm__"):
-        return abs(mine - its) <= METRICS[name]
-    return abs(mine - its) <= max(METRICS[name] * its, SECTOR)
+def _figures(row: Mapping[str, str]) -> dict[str, float]:
+    found = {}
+    for name, choices in FIGURES.items():
+        for metrics in choices:
+            if all(row.get(one) for one in metrics):
+                found[name] = sum(_number(row[one]) for one in metrics)
+                break
+    return found
+
+
+def _weights(planned: plan.Plan) -> Mapping[str, float]:
+    """How often each item was called."""
+    if planned.steps:
+        return Counter(call.item for step in planned.steps for call in step.calls)
+    return {item.id: max((one.launches for one in item.kernels), default=0) for item in planned.items}
+
+
+def compare(mine: Side, its: Side) -> dict[str, Any]:
+    """How near `mine` is to `its`, in shares of the time of `its`."""
+    times = {key: sum(one.time for one in some) for key, some in its.items()}
+    both = [key for key in its if key in mine and sum(one.weight for one in mine[key])]
+    shared = sum(times[key] for key in both)
+    whole = sum(times.values()) or 1.0
+    report: dict[str, Any] = {"kernels": len(its), "in_both": len(both), "time_in_both_pct": 100 * shared / whole}
+    for name in FIGURES:
+        known = [key for key in both if all(name in one.figures for one in (*mine[key], *its[key]))]
+        if known:
+            report[name] = _agreement(name, known, mine, its, times)
+    return report
+
+
+def _agreement(name: str, keys: Sequence[Key], mine: Side, its: Side, times: Mapping[Key, float]) -> Agreement:
+    found, shared = Agreement(), sum(times[key] for key in keys)
+    means = {key: (_mean(name, mine[key]), _mean(name, its[key])) for key in keys}
+    found.kernels_pct = 100 * sum(times[key] for key in keys if near(name, *means[key])) / shared
+    sums = [sum(pair[side] * times[key] for key, pair in means.items()) for side in (0, 1)]
+    found.sum_off_pct = 100 * (sums[0] / sums[1] - 1) if sums[1] else 0.0
+    found.median_off, found.p90_off = (_quantile(name, means, times, share) for share in (0.5, 0.9))
+    pairs = [
+        (a.figures[name], b.figures[name], b.time)
+        for key in keys
+        if len(mine[key]) == len(its[key])
+        for a, b in zip(mine[key], its[key], strict=True)
+    ]
+    compared = sum(time for _, _, time in pairs)
+    found.launches_pct = 100 * sum(time for a, b, time in pairs if near(name, a, b)) / compared if compared else 0.0
+    outside = sorted((key for key in keys if not near(name, *means[key])), key=lambda key: -times[key])
+    found.worst = [
+        f"{means[key][0]:,.1f} {means[key][1]:,.1f} {100 * times[key] / shared:.2f} % {key[0][:70]} {key[1]}"
+        for key in outside[:WORST]
+    ]
+    return found
+
+
+def _mean(name: str, launches: Sequence[Launch]) -> float:
+    return sum(one.figures[name] * one.weight for one in launches) / sum(one.weight for one in launches)
+
+
+def _off(name: str, mine: float, its: float) -> float:
+    """Points, or percent."""
+    return abs(mine - its) if name == POINTS else 100 * abs(mine - its) / max(its, 1.0)
+
+
+def _quantile(name: str, means: Mapping[Key, tuple[float, float]], times: Mapping[Key, float], share: float) -> float:
+    """How far kernels are off for at most this share of the time."""
+    offs = sorted((_off(name, *pair), times[key]) for key, pair in means.items())
+    passed = itertools.accumulate(time for _, time in offs)
+    whole = sum(time for _, time in offs)
+    return next(off for (off, _), until in zip(offs, passed, strict=True) if until >= share * whole)
+
+
+def near(name: str, mine: float, its: float, share: float = SHARE) -> bool:
+    """Whether two values are as good as one."""
+    if name == POINTS:
+        return abs(mine - its) <= 1.0
+    return abs(mine - its) <= max(share * its, SMALL if "bytes" in name else SMALL / 32)
+
+
+def text(report: Mapping[str, Any]) -> str:
+    """A comparison in lines."""
+    lines = [f"{report['kernels']} kernels, {report['in_both']} in both: {report['time_in_both_pct']:.2f} % of time"]
+    for name, one in report.items():
+        if isinstance(one, Agreement):
+            lines.append(
+                f"{name}: within for {one.kernels_pct:.2f} % by kernel, {one.launches_pct:.2f} % by launch, sum "
+                f"{one.sum_off_pct:+.2f} %, off by {one.median_off:.2f} (median), {one.p90_off:.2f} (90 % of time)"
+            )
+            lines += [f"    {kernel}" for kernel in one.worst]
+    return "\n".join(lines)
 
 
 def main() -> None:
-    weights = Counter(call.item for step in plan.read(Path(sys.argv[1])).steps for call in step.calls)
-    program, times = means(Path(sys.argv[2]), None)
-    step: dict[Key, dict[str, float]] = {}
-    for path in sys.argv[3:]:
-        step |= means(Path(path), weights)[0]
-    both = [one for one in program if one in step]
-    whole, shared = sum(times.values()), sum(times[one] for one in both)
-    sys.stdout.write(f"{len(program)} kernels, {len(both)} of them in the step: {100 * shared / whole:.2f} % of time\n")
-    for name in METRICS:
-        good = sum(times[one] for one in both if near(name, step[one][name], program[one][name]))
-        sums = [sum(side[one][name] * times[one] for one in both) for side in (step, program)]
-        sys.stdout.write(f"{name}: within for {100 * good / shared:.2f} % of time, {sums[0] / sums[1] - 1:+.2%}\n")
-        worst = sorted(both, key=lambda one: -times[one] * (not near(name, step[one][name], program[one][name])))
-        for one in worst[:6]:
-            if not near(name, step[one][name], program[one][name]):
-                values = f"{step[one][name]:,.1f} {program[one][name]:,.1f} {100 * times[one] / shared:.2f} %"
-                sys.stdout.write(f"    {values} {one[0][:70]} {one[1]}\n")
+    """Print the comparison."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--plan", type=Path)
+    parser.add_argument("program", type=Path)
+    parser.add_argument("counters", type=Path, nargs="+")
+    given = parser.parse_args()
+    planned = None if given.plan is None else plan.read(given.plan)
+    sys.stdout.write(text(compare(read(given.counters, planned), read([given.program]))) + "\n")
 
 
 if __name__ == "__main__":

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 LABEL: Final = "kerneldb "
 """What the NVTX range around a call is named, before the id of its item (`kerneldb.replay.worker.counting`)."""
+NTH: Final = "#"
+"""What is between that and the number of the call, where several of an item were profiled."""
 NOTHING: Final = "the profiler printed no kernel of it"
 OTHERS: Final = "under the profiler another kernel ran than in the replay"
 SHAPES: Final = ("grid", "block")
@@ -106,7 +108,7 @@ def _graded(
     for name, rows in _by_item(manifest, launches, wanted):
         matched = dict(_matched(wanted[name], rows))
         signatures |= matched
-        reasons[name] = None if matched else OTHERS
+        reasons[name] = None if matched or reasons.get(name, OTHERS) is None else OTHERS
     if not signatures:
         return None, reasons
     ids = pl.DataFrame({"launch_index": list(signatures), "signature_id": list(signatures.values())})
@@ -176,8 +178,9 @@ def _by_item(
     rows = [(row["launch_index"], row.get("range_path") or "", _activity(row)) for row in joined.iter_rows(named=True)]
     if any(LABEL in path for _, path, _ in rows):
         for label, group in itertools.groupby(rows, key=lambda row: row[1].partition(LABEL)[2].partition("/")[0]):
-            if label in wanted:
-                yield label, [(index, one) for index, _, one in group]
+            name = label.partition(NTH)[0]
+            if name in wanted:
+                yield name, [(index, one) for index, _, one in group]
         return
     if len(rows) == sum(map(len, wanted.values())):
         following = iter(rows)

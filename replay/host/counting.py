@@ -77,7 +77,7 @@ def why_not(item: Item, call: CallResult) -> str | None:
 
 
 @dataclass(slots=True)
-class _Session:
+class Session:
     """What one run of the profiler came to: calls that ran, refused ones, and the call that it was at."""
 
     ran: list[str] = field(default_factory=list)
@@ -129,14 +129,15 @@ class Counting:
         self.left = [item.id for item in items if item.id not in refused]
         self._progress = Progress(len(self.left))
         while self.left and not self.interrupted and time.monotonic() < self.until:
-            if not self._batch(profiler, self.left[:BATCH]):
+            batch = len(self.left) if self.log.plan.steps else BATCH  # a step is made again for each
+            if not self._batch(profiler, self.left[:batch]):
                 break
         return not self.left
 
     def _batch(self, profiler: profilers.Profiler, items: Sequence[str]) -> bool:
         """Run some of them, and write down what came of it; whether to go on."""
         output, command = self._output(), list[str]()
-        sessions = [_Session()]
+        sessions = [Session()]
         with tempfile.TemporaryDirectory(prefix="kerneldb-counters-") as name:
             folder = Path(name)
             steps = tuple(step.id for step in self.log.plan.steps)
@@ -145,7 +146,7 @@ class Counting:
             worker = processes.command(WORKER, name, str(os.getpid()))
             said = folder / "said"
             for command in profiler.commands(self.log.options, output, worker):
-                sessions.append(self._session(command, folder, said, _Session(refused=sessions[-1].refused)))
+                sessions.append(self._session(command, folder, said, Session(refused=sessions[-1].refused)))
                 if sessions[-1].stopped or sessions[-1].reason:
                     break
             last = sessions[-1]
@@ -161,7 +162,7 @@ class Counting:
         self.left = [item for item in self.left if item not in ran and item not in last.refused]
         return not last.stopped and bool(ran or last.refused)
 
-    def _nothing(self, session: _Session, output: Path, said: Path) -> None:
+    def _nothing(self, session: Session, output: Path, said: Path) -> None:
         """Nothing was written: that of one call is its refusal; else raises ReplayError with what the profiler said."""
         texts = [path.read_text("utf-8", "replace") for path in (*output.parent.glob(f"{output.name}.*"), said)]
         reason = counting.complaint("\n".join(texts)) or session.reason
@@ -177,7 +178,7 @@ class Counting:
             number += 1
         return self.journal.with_name(f"{self.journal.name}.counters-{number}")
 
-    def _session(self, command: Sequence[str], folder: Path, said: Path, session: _Session) -> _Session:
+    def _session(self, command: Sequence[str], folder: Path, said: Path, session: Session) -> Session:
         """Run the profiler once, and follow its worker."""
         messages = folder / MESSAGES_FILE
         messages.write_bytes(b"")
@@ -188,7 +189,7 @@ class Counting:
             )  # fmt: skip
             try:
                 with self.pool.attending(process):
-                    self._follow(process, heard, session)
+                    self.follow(process, heard, session)
             except KeyboardInterrupt:
                 self.interrupted = session.stopped = True
             finally:
@@ -199,7 +200,7 @@ class Counting:
             session.refused[session.at] = session.reason or "the program died under the profiler"
         return session
 
-    def _follow(self, process: subprocess.Popen[bytes], heard: IO[bytes], session: _Session) -> None:
+    def follow(self, process: subprocess.Popen[bytes], heard: IO[bytes], session: Session) -> None:
         """Listen until the profiler has ended; a worker that is silent for too long is killed."""
         patience, rest, last, pid = self.log.options.start_seconds, b"", time.monotonic(), 0
         while True:
@@ -218,12 +219,13 @@ class Counting:
                         patience = WRITING_SECONDS
             if ended:
                 return
-            if time.monotonic() > self.until:
-                session.stopped = True
-                return
-            if time.monotonic() > last + patience:
-                session.reason = f"hung under the profiler: silent for {patience:g} s, killed"
-                if not pid:
+            out_of_time = not session.stopped and time.monotonic() > self.until
+            if out_of_time or time.monotonic() > last + patience:
+                if out_of_time:
+                    session.stopped = True
+                else:
+                    session.reason = f"hung under the profiler: silent for {patience:g} s, killed"
+                if not pid or (out_of_time and self.log.plan.steps):  # a pass that is not whole counts for nothing
                     return
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

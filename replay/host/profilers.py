@@ -97,6 +97,18 @@ def find(options: Options, vendor: str | None) -> Profiler:
     return Profiler(name, path, _version(path))
 
 
+def require(options: Options, vendor: str | None) -> None:
+    """Raise ReplayError where there is no profiler, of whatever vendor: a plan of one may run on GPUs of another."""
+    try:
+        find(options, vendor)
+    except ReplayError as error:
+        other = "NVIDIA" if (vendor or "").upper() == AMD else AMD
+        try:
+            find(options, other)
+        except ReplayError:
+            raise error from None
+
+
 def _installed() -> str | None:
     """The newest ncu where its installers put it."""
     found = [path for place in NCU_PLACES for path in Path("/").glob(place) if os.access(path, os.X_OK)]

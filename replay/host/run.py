@@ -183,7 +183,7 @@ def run(
     if chosen.counters:
         if planned.steps:  # the caches are as the step leaves them
             chosen = dataclasses.replace(chosen, cache="mixed")
-        profilers.find(chosen, planned.notes.get("vendor"))
+        profilers.require(chosen, planned.notes.get("vendor"))
     with Writer(journal_path, resume=resume) as writer:
         run_id = uuid.uuid4().hex[:16] if before is None else before.run.run_id
         log = Log(planned, chosen, writer, listen, run_id)

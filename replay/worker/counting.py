@@ -16,7 +16,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,11 +32,14 @@ from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.messages import Begin, Broken, Counted, Done, Job, Ready, Sender, Unusable
 from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.results import CallResult
+from kerneldb.replay.wire.steps import Step
 from kerneldb.replay.worker.energy import OLD
 from kerneldb.replay.worker.executor import BrokenDeviceError, l2_bytes
 
 LABEL: Final = "kerneldb "
 """What the NVTX range around a call is named, before the id of its item."""
+NTH: Final = "#"
+"""What is between that and the number of the call, where several of an item are profiled."""
 WATCH_SECONDS: Final = 1.0
 ROCTX: Final = ("librocprofiler-sdk-roctx.so", "librocprofiler-sdk-roctx.so.1", "librocprofiler-sdk-roctx.so.0")
 
@@ -72,7 +76,7 @@ def main() -> int:
 
 
 def _in_steps(device: _Device, planned: plan.Plan, job: Job, send: Sender) -> int:
-    """Run the steps as they were replayed; of each call that is asked for the last one of its step is profiled."""
+    """Run the steps as they were replayed; of each call that is asked for some are profiled, over the whole step."""
     from kerneldb.replay.worker.steps import StepRun
 
     items = {item.id: item for item in planned.items}
@@ -82,11 +86,11 @@ def _in_steps(device: _Device, planned: plan.Plan, job: Job, send: Sender) -> in
         if step.id not in job.steps or step.id not in results or not asked:
             continue
         filled = frozenset(one.item for one in results[step.id].kernels if one.filled)
-        chosen = {call.item: place for place, call in enumerate(step.calls) if call.item in asked - filled}
+        chosen = spread(step, asked - filled, job.options.counted)
         try:
             player = StepRun(step, items, job.options, lambda _: None, filled).as_before(results[step.id])
             send(Begin(next(iter(chosen), None), "count"))
-            named = {place: name for name, place in chosen.items()}
+            named = {place: f"{name}{NTH}{nth}" for name, places in chosen.items() for nth, place in enumerate(places)}
             player.run(around=lambda place, named=named: device.alone(named.get(place)))  # type: ignore[misc]  # named is one
         except BrokenDeviceError as error:
             send(Broken(str(error)))
@@ -98,6 +102,23 @@ def _in_steps(device: _Device, planned: plan.Plan, job: Job, send: Sender) -> in
         send(Counted(name, "no step has a call of it that ran"))
     send(Done())
     return 0
+
+
+def spread(step: Step, asked: Collection[str], most: int) -> dict[str, list[int]]:
+    """Places of the calls of `asked` items: up to `most` of each, the middle ones of as many equal parts of its calls.
+
+    What the caches hold differs from call to call: on an H100 the last call alone has DRAM bytes within 3 % of the mean
+    of all for 72 and 85 % of the time of two steps, four of them for 100 and 96 %.
+    """
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, call in enumerate(step.calls):
+        if call.item in asked:
+            places[call.item].append(place)
+    return {
+        name: [all_[(2 * part + 1) * len(all_) // (2 * parts)] for part in range(parts)]
+        for name, all_ in places.items()
+        for parts in [min(most, len(all_))]
+    }
 
 
 def _counted(device: _Device, item: Item, result: CallResult) -> str | None:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import shlex
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from kerneldb.replay.host.counting import Counting, Session
+from kerneldb.replay.host.phases import Log, Pool
 from kerneldb.replay.host.run import run
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.journal import Writer
+from kerneldb.replay.wire.messages import MESSAGES, Begin, Counted, Message, Ready
 from kerneldb.replay.wire.plan import CallSpec, Item, OpCall, Plan, PlannedKernel
 from kerneldb.replay.wire.results import Grade, RunFacts
 from kerneldb.replay.wire.step_results import StepKernel, StepResult
 from kerneldb.replay.wire.steps import Step, StepCall, Storage, Tensor
+from kerneldb.replay.worker.counting import spread
 
 FAKE = Path(__file__).with_name("fake_ncu.py")
 
@@ -52,3 +59,25 @@ def test_each_call_of_a_step_is_counted_where_it_is(tmp_path: Path) -> None:
     assert (counted.items, counted.refused) == (("same",), {})
     assert "application" in counted.command
     assert "kerneldb same" in (tmp_path / counted.files[0]).read_text(encoding="utf-8")
+
+
+def test_calls_whose_counters_are_read_lie_all_over_the_step() -> None:
+    names = "a" * 9 + "b" + "a" * 3 + "cb"
+    step = Step("s", "trace", "t1", "execution trace", (), (), tuple(map(StepCall, names)))
+    found = spread(step, {"a", "b", "d"}, 4)
+    assert found == {"a": [1, 4, 7, 11], "b": [9, 14]}
+    assert spread(step, {"a"}, 1) == {"a": [6]}
+    assert spread(step, {"a"}, 100) == {"a": [place for place, name in enumerate(names) if name == "a"]}
+
+
+def test_when_the_time_is_up_the_profiler_writes_what_it_has(tmp_path: Path) -> None:
+    worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    said: tuple[Message, ...] = (Ready({"pid": worker.pid}), Begin("a", "count"), Counted("a"), Begin("b", "count"))
+    heard = io.BytesIO("".join(f"{MESSAGES.dump(one)}\n" for one in said).encode())
+    with Writer(tmp_path / "j") as writer:
+        log = Log(Plan(), Options(), writer, lambda _: None, "r")
+        counting = Counting(log, tmp_path / "p", tmp_path / "j", Pool((), 1), until=0.0)
+        session = Session()
+        counting.follow(worker, heard, session)
+    assert worker.returncode == -signal.SIGKILL
+    assert (session.ran, session.at, session.stopped, session.reason) == (["a"], "b", True, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import shlex
 import sys
@@ -25,6 +26,8 @@ from kerneldb.replay.wire import journal
 from kerneldb.replay.wire.messages import Counters
 from kerneldb.replay.wire.plan import Item, PlannedKernel
 from kerneldb.replay.wire.results import OK, Activity, CallResult, Grade, KernelResult, RunFacts
+from kerneldb.warehouse import Warehouse
+from tests.counters import fake_ncu
 
 ROOT = Path(__file__).parents[2]
 FAKE = Path(__file__).with_name("fake_ncu.py")
@@ -128,6 +131,40 @@ def test_counters_of_an_h100_reach_every_kernel_of_their_trace(tmp_path: Path) -
     assert {row["gpu"] for row in database.sql("SELECT DISTINCT gpu FROM signature_counters").rows()} == {"H100 SXM"}
     products = next(row for row in database.analyze("work_errors").rows() if row["category"] == "GEMM")
     assert abs(products["flops_error_pct"]) < 1
+
+
+def test_all_calls_of_an_item_that_were_profiled_are_its_counters(tmp_path: Path) -> None:
+    kernel = PlannedKernel(0, "s0", "kernel", grid=(2, 1, 1), block=(32, 1, 1), shared_bytes=0)
+    calls = [
+        (f"i{counting.NTH}0", kernel),
+        ("j", dataclasses.replace(kernel, name="other")),
+        (f"i{counting.NTH}1", kernel),
+    ]
+    (tmp_path / "page.csv").write_text(fake_ncu.page([*calls, (f"i{counting.NTH}2", kernel)], 7))
+    database = kerneldb.open(Warehouse.create_or_open(tmp_path / "k.duckdb").path)
+    seen = KernelResult(
+        0, "s0", "kernel", Grade.L0, replayed=Activity("kernel", "kernel", grid=(2, 1, 1), block=(32, 1, 1))
+    )
+    call = CallResult("i", "aten", "mixed", OK, Grade.L0, kernels=(seen,))
+    found = journal.Journal(RunFacts("r1", "2026-11-26T12:00:00", "mixed", "cuda:0"), {("i", "mixed"): call})
+    batch = Counters(("page.csv",), ("i",), {}, "ncu 2025.3.1.0")
+    item = Item("i", "aten", None, (kernel,))
+    assert counting.keep(database.warehouse, {"i": item}, found, tmp_path, batch) == {"i": None}
+    assert database.sql("SELECT launches FROM traces WHERE kind = 'replay'").rows() == [{"launches": 3}]
+
+
+def test_a_plan_of_another_vendor_needs_the_profiler_of_this_machine(
+    ncu: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profilers, "NCU_PLACES", ())
+    monkeypatch.setenv("PATH", str(ncu.parent))
+    options = Options(counters=("memory",))
+    with pytest.raises(ReplayError, match="rocprofv3"):
+        profilers.find(options, "AMD")
+    profilers.require(options, "AMD")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ReplayError, match="rocprofv3"):
+        profilers.require(options, "AMD")
 
 
 def test_names_that_cannot_be_counters_and_missing_profilers_are_said(tmp_path: Path) -> None:
