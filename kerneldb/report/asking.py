@@ -73,7 +73,7 @@ class Asking:
 
     def table(self, plan: Plan, most: int | None = None) -> Table:
         """The table of a plan, with its first `most` rows."""
-        rows = self.rows(plan.query)[:most]
+        rows = self.rows(plan.asked or plan.query)[:most]
         columns = plan.columns
         if plan.is_sparse and rows:
             columns = tuple(one for one in columns if any(row[one.name] is not None for row in rows))

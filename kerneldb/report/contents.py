@@ -98,6 +98,7 @@ WALL: Final = Plan(
     ),
     "No timeline.",
     is_sparse=True,
+    asked="wall_sums",
 )
 IDLE: Final = Plan(
     "idle",

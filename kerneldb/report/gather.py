@@ -21,6 +21,9 @@ TOGETHER: Final = (
     "work from counters is the mean of the launches that were profiled."
 )
 ALL_SHORT: Final = 90
+SETUP: Final = "Setup"
+TOP: Final = "Where the GPU time goes"
+DRAWN: Final = "Timeline"
 
 
 def single(database: Database, names: Sequence[str], rule: str | None = None, *, live: bool = False) -> Report:
@@ -64,7 +67,7 @@ def timeline(database: Database, name: str) -> Report:
     database.traces([name])
     with asking(database) as ask:
         one = ask.about(trace=name)
-        return Report(name, made(database), (Section("Timeline", (_timeline(one, charts.lanes([]), live=True),)),))
+        return Report(name, made(database), (_drawn(one, live=True),))
 
 
 def _sections(ask: Asking, found: Sequence[dict[str, Any]], rule: str | None, live: bool) -> Iterator[Section]:
@@ -73,9 +76,9 @@ def _sections(ask: Asking, found: Sequence[dict[str, Any]], rule: str | None, li
     for one in timed:
         prefix = f"{one.params['trace']}: " if len(timed) > 1 else ""
         for part in _of_trace(one, live):
-            yield dataclasses.replace(part, title=prefix + part.title)
+            yield dataclasses.replace(part, title=prefix + part.title, before=prefix + part.before)
     if not timed:
-        yield Section("Setup", (), (), NO_TIMES)
+        yield Section(SETUP, (), (), NO_TIMES)
     yield from counters.sections(ask, [row["trace"] for row in found], rule)
     for one in timed:
         yield Section(f"Full names: {one.params['trace']}", (one.table(contents.NAMES),))
@@ -101,21 +104,40 @@ def made(database: Database) -> str:
 
 
 def _of_trace(ask: Asking, live: bool) -> Iterator[Section]:
-    """Setup, advice and times of a trace."""
+    """Why, setup and times of a trace; with `live` what is soon answered comes first, to be put in its place."""
+    if not live:
+        yield from (_why(ask), _setup(ask), _top(ask))
+        if ask.rows("wall_parts"):
+            yield _drawn(ask)
+            yield from _time(ask)
+        return
+    timed = events.extent(ask).launches > 0
+    if timed:
+        yield _drawn(ask, live=True)
+    yield dataclasses.replace(_top(ask), before=DRAWN)
+    yield dataclasses.replace(_setup(ask), before=TOP)
+    if timed:
+        yield from _time(ask)
+    yield dataclasses.replace(_why(ask), before=SETUP)
+
+
+def _why(ask: Asking) -> Section:
+    """The verdict, and all wall time: of a large trace the last answer that is there."""
     found = why.verdict(ask)
     remark = " ".join([found.headline(), *found.unknown, *([] if found.advice else ["No rule found anything."])])
-    yield Section(contents.WHY, (ask.table(contents.WALL),), found.advice, remark)
-    yield Section("Setup", (ask.table(contents.SETUP), ask.table(contents.LACKS)))
-    yield _top(ask)
-    if found.span_ns:
-        yield from _time(ask, live)
+    plans = (contents.WALL, contents.GPU_TIME, contents.IDLE) if found.span_ns else (contents.WALL,)
+    return Section(contents.WHY, tuple(map(ask.table, plans)), found.advice, remark)
+
+
+def _setup(ask: Asking) -> Section:
+    return Section(SETUP, (ask.table(contents.SETUP), ask.table(contents.LACKS)))
 
 
 def _top(ask: Asking) -> Section:
     top, categories = ask.table(contents.TOP), ask.table(contents.CATEGORIES)
     drawn = [*_shares("Share of GPU time by category", categories, "category"), *_shares("Top kernels", top, "kernel")]
     others = map(ask.table, (contents.OPERATORS, contents.PHASES, contents.OCCUPANCY))
-    return Section("Where the GPU time goes", (*drawn, top, categories, *others))
+    return Section(TOP, (*drawn, top, categories, *others))
 
 
 def _shares(caption: str, table: Table, label: str) -> Iterator[Chart]:
@@ -129,10 +151,13 @@ def _shares(caption: str, table: Table, label: str) -> Iterator[Chart]:
         yield Chart(caption, charts.bars(rows, label, "share_pct", "share of GPU time in %", ["n"]), table.sql)
 
 
-def _time(ask: Asking, live: bool) -> Iterator[Section]:
-    lanes = ask.rows("timeline")
-    timeline = [_timeline(ask, charts.lanes(lanes), live)] if lanes else []
-    yield Section("Timeline", (*timeline, ask.table(contents.GPU_TIME), ask.table(contents.IDLE)))
+def _drawn(ask: Asking, *, live: bool = False) -> Section:
+    """The timeline; a page that is live asks for what it draws, and nothing else."""
+    lanes = [] if live else ask.rows("timeline")
+    return Section(DRAWN, (_timeline(ask, charts.lanes(lanes), live),) if lanes or live else ())
+
+
+def _time(ask: Asking) -> Iterator[Section]:
     yield _roofline(ask)
     steps = ask.rows("iteration_times")
     bars = charts.columns(steps, "iteration", "total_ms", "ms") if steps else None

@@ -74,7 +74,14 @@ def _sections(sections: Iterable[Section]) -> Iterator[str]:
         specs = _safe(_inline({name: block.spec for name, block in drawn.items()}))
         timelines = _safe(_inline({name: block.events for name, block in drawn.items() if block.events}))
         ids = {id(block): name for name, block in drawn.items()}
-        yield _parts().part(section, anchors(titles)[-1], specs, timelines, lambda block, ids=ids: ids[id(block)])
+        known = anchors(titles)
+        before = known[titles.index(section.before)] if section.before in titles else ""
+        chart_id = functools.partial(_named, ids)
+        yield _parts().part(section, known[-1], before, specs, timelines, chart_id)
+
+
+def _named(ids: dict[int, str], block: Chart) -> str:
+    return ids[id(block)]
 
 
 def words(chart: Chart) -> str:

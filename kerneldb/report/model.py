@@ -45,6 +45,8 @@ class Plan:
     missing: str = "Nothing of this kind in the trace."
     is_sparse: bool = False
     """Whether columns that no row fills are left out."""
+    asked: str = ""
+    """The statement with the same rows that is asked instead: it reads those of others, which have been asked for."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,12 +83,16 @@ class Advice:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the report. `text` are sentences before its blocks."""
+    """A part of the report. `text` are sentences before its blocks.
+
+    One that is answered late belongs `before` another one, which the page shows already: a title.
+    """
 
     title: str
     blocks: tuple[Table | Chart, ...] = ()
     advice: tuple[Advice, ...] = ()
     text: str = ""
+    before: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

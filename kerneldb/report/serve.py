@@ -46,6 +46,8 @@ LIVE: Final = {
 }  # fmt: skip
 MOST_EXACT: Final = 2**53
 PATIENCE_S: Final = 60.0
+LONGEST: Final = 10_000
+"""Characters of a value of an answer; the CSV has all."""
 MOST_BYTES: Final = 1 << 28
 """Of the answer to a statement, as Arrow; as texts it takes several times as much."""
 HEADERS: Final = {
@@ -241,7 +243,7 @@ def _documented(database: Database) -> list[dict[str, Any]]:
 def _query(database: Database, asked: Any) -> Response:
     """The rows of one statement: JSON with `columns`, `rows` (at most `ROWS` of `n`) and `seconds`, or CSV of all.
 
-    Integers of over 53 bits are texts, which JavaScript would round.
+    Integers of over 53 bits are texts, which JavaScript would round; long values are cut, and say so.
     """
     from starlette.responses import Response
 
@@ -266,7 +268,12 @@ def _query(database: Database, asked: Any) -> Response:
 
 
 def _exact(value: Any) -> Any:
-    return str(value) if isinstance(value, int) and abs(value) > MOST_EXACT else value
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, int):
+        return str(value) if abs(value) > MOST_EXACT else value
+    text = value if isinstance(value, str) else records.encode(value).decode()
+    return value if len(text) <= LONGEST else f"{text[:LONGEST]}… (the first {LONGEST:,} of {len(text):,} characters)"
 
 
 def _page(name: str, **given: Any) -> Response:

@@ -21,7 +21,8 @@ summed AS MATERIALIZED (
         coalesce(sum(w.end_ns - w.start_ns) FILTER (w.end_ns - w.start_ns >= 1000000), 0) AS long_ns,
         max((w.end_ns - w.start_ns)::HUGEINT * 1099511627776 + 1099511627775 - w.launch_index) AS longest,
         min(w.start_ns) AS first_ns,
-        sum((w.end_ns - w.start_ns) * w.needed) AS needed_ns,
+        sum(floor((w.end_ns - w.start_ns) * w.needed)) AS needed_ns,
+        sum(w.end_ns - w.start_ns) FILTER (w.needed IS NOT NULL) AS known_ns,
         bool_or(w.is_compute) FILTER (w.needed IS NOT NULL) AS is_compute
     FROM _wall_cuts('used', 'places', 'waits') AS w
     GROUP BY w.place, w.code, w.number, w.late_rank, w.fact
@@ -54,6 +55,7 @@ grouped AS (
         count(*) FILTER (is_first) AS calls,
         arg_max(number, (longest >> 40, number)) AS number,
         sum(needed_ns)::BIGINT AS needed_ns,
+        try_cast(sum(known_ns) AS BIGINT) AS known_ns,
         bool_or(is_compute) AS is_compute
     FROM named
     GROUP BY place, code, cause, call, late_rank, fact
@@ -74,6 +76,7 @@ SELECT
     g.launch_index,
     g.calls,
     g.needed_ns,
+    g.known_ns,
     g.is_compute,
     w.api_index,
     w.start_ns AS call_start_ns,

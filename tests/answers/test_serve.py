@@ -24,7 +24,7 @@ from kerneldb.errors import QueryError
 from tests.answers.test_report import CHROMIUM, EVIL, needs_browser
 
 pytest.importorskip("starlette")
-from kerneldb.report import events, html, live, serve
+from kerneldb.report import contents, events, gather, html, live, serve
 from kerneldb.report.asking import asking
 from kerneldb.report.model import Section
 
@@ -134,6 +134,30 @@ def test_a_report_comes_section_by_section(database: Database) -> None:
     assert ("<h2>One &amp; all</h2>" in come[1], come[2]) == (True, '<p role="alert">&lt;broken&gt;</p>')
 
 
+def test_what_is_soon_answered_comes_first(database: Database) -> None:
+    """Of a large trace why it takes so long is the last answer that is there; no answer is missing."""
+    titles = [section.title for section in gather.arriving(database, ["first"], live=True)]
+    whole = [section.title for section in gather.single(database, ["first"]).sections]
+    assert (titles[0], whole[0], sorted(titles)) == ("Timeline", contents.WHY, sorted(whole))
+
+
+PLACED = """<script>window.drawn.then(() => {
+  const out = document.createElement("pre"), said = (all) => [...all].map((one) => one.textContent);
+  out.id = "told";
+  const found = [said(document.querySelectorAll("h2")), said(document.querySelectorAll("#listed a"))];
+  out.textContent = JSON.stringify([...found, !document.getElementById("coming")]);
+  document.body.append(out);
+});</script>"""
+
+
+@needs_browser
+def test_sections_stand_where_the_report_has_them(port: int, database: Database, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(known(port, "/trace?name=first").text.replace("</body>\n</html>", PLACED))
+    titles = [section.title for section in gather.single(database, ["first"]).sections]
+    assert json.loads(unescape(said_at(page.as_uri(), tmp_path))) == [titles, titles, True]
+
+
 def test_pages(port: int) -> None:
     found = known(port, "/")
     assert (found.status, ">first</a>" in found.text, "<img" in found.text) == (200, True, False)
@@ -162,6 +186,10 @@ def test_sql_gives_exact_values(port: int, database: Database) -> None:
     )
     assert odd["rows"] == [["9007199254740993", None, None]]
     assert known(port, "/api/query", {"sql": "SELECT '=1+1' AS a", "format": "csv"}).text == "a\n'=1+1\n"
+    cut = "… (the first 10,000 of {} characters)"
+    long = "SELECT repeat('x', 50000000) AS a, [repeat('y', 20000)] AS b"
+    (row,) = json.loads(known(port, "/api/query", {"sql": long}).text)["rows"]
+    assert row == ["x" * 10_000 + cut.format("50,000,000"), '["' + "y" * 9_998 + cut.format("20,004")]
     many = json.loads(known(port, "/api/query", {"sql": "FROM range(20000)"}).text)
     assert (len(many["rows"]), many["n"]) == (serve.ROWS, 20000)
 
@@ -224,17 +252,32 @@ TYPED = """<script>window.ready.then(async () => {
   sql.dispatchEvent(tab);
   sql.setRangeText(") AS m", sql.selectionStart, sql.selectionStart, "end");
   await run();
+  const again = () => {
+    const key = new KeyboardEvent("keydown", {key: "Tab", cancelable: true});
+    sql.dispatchEvent(key);
+    return key.defaultPrevented;
+  };
+  sql.value = "FROM kernels SELECT durat"; sql.setSelectionRange(99, 99);
+  const offered = [again(), sql.getAttribute("aria-activedescendant"), document.getElementById("chosen")?.textContent];
+  sql.dispatchEvent(new KeyboardEvent("keydown", {key: "Escape"}));
+  offered.push(offer.hidden, again(), sql.hasAttribute("aria-activedescendant"));
+  document.querySelector("#rows th button").focus(); document.activeElement.click();
+  offered.push(document.activeElement.textContent);
+  sql.value = "FROM kernels SELECT max(duration_ns) AS m";
   const out = document.createElement("pre");
   out.id = "told";
-  out.textContent = [sql.value, $("rows").textContent, $("before").length, $("wrong").textContent].join("|");
+  out.textContent = [sql.value, $("rows").textContent, $("before").length, $("wrong").textContent, offered].join("|");
   document.body.append(out);
 });</script>"""
 
 
 def said_by(port: int, path: str, folder: Path) -> str:
     """What a page says in the element `told`, in a browser that has the token."""
+    return said_at(f"http://{serve.HOST}:{port}{path}{'&' if '?' in path else '?'}token={TOKEN}", folder)
+
+
+def said_at(url: str, folder: Path) -> str:
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=15000", "--dump-dom"]
-    url = f"http://{serve.HOST}:{port}{path}{'&' if '?' in path else '?'}token={TOKEN}"
     line = [str(CHROMIUM), *flags, f"--user-data-dir={folder}", url]
     done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)
     (told,) = re.findall(r'<pre id="told">(.*?)</pre>', done.stdout, re.DOTALL)
@@ -249,7 +292,9 @@ def test_the_box_completes_and_shows(
     monkeypatch.setattr(serve, "_page", lambda *a, **k: with_script(page(*a, **k)))
     told = said_by(port, "/", tmp_path)
     (row,) = database.sql("SELECT max(duration_ns) AS m FROM kernels").rows()
-    assert told == f"FROM kernels SELECT max(duration_ns) AS m|m{row['m']:,}|2|"
+    first, _, keys = told.rpartition("|")
+    assert first == f"FROM kernels SELECT max(duration_ns) AS m|m ▲{row['m']:,}|2|"
+    assert keys == "true,chosen,duration_ns,true,false,false,m ▲"
 
 
 def with_script(response: Any) -> Any:
