@@ -6,11 +6,14 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
+from textual.containers import VerticalScroll
+from textual.content import Content
 from textual.widgets import Static
 
 import kerneldb
 from kerneldb.report import why
 from kerneldb.tui.model import Choice
+from kerneldb.tui.screens import overview
 from kerneldb.tui.screens.overview import Cards
 from kerneldb.tui.widgets.table import Table
 from kerneldb.warehouse import Warehouse
@@ -88,6 +91,20 @@ def test_a_wide_terminal_has_room_for_names_of_kernels_and_for_busy_time_of_stre
             assert sum(row["totals"]) == row["total_ns"]
             assert 0 < row["busy"] <= 100
             assert set(row["sparkline"]) <= set(" ▁▂▃▄▅▆▇█")
+
+    driven(flow)
+
+
+def test_nothing_scrolls_where_fewer_kernels_leave_room(trace_database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the sentences of the verdict take lines that nobody knew of when the kernels were listed."""
+    said = overview._said
+    monkeypatch.setattr(overview, "_said", lambda *a: Content("\n").join([said(*a), Content("more\n" * 12)]))
+
+    async def flow() -> None:
+        async with opened(trace_database, size=(200, 50)) as (app, _):
+            table = table_of(app, "top")
+            assert app.pane.query_one(VerticalScroll).max_scroll_y == 0
+            assert overview.TOP <= len(table.rows) < kerneldb.open(trace_database).top(limit=1000).to_arrow().num_rows
 
     driven(flow)
 

@@ -201,6 +201,14 @@ class OverviewPane(Pane):
             return
         shown.update(_said(found, 1 if self.size.height < LOW else SENTENCES))
         shown.display = True
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        """Leave out kernels beyond the first ones where that saves scrolling: a verdict may take many lines."""
+        over, top = self.query_one(VerticalScroll).max_scroll_y, self.box("top")
+        left = len(top.table.rows) - over
+        if over and left >= TOP:
+            top.fill([row for place in range(left) if (row := top.table.rows.row(place))], top.table.cursor)
 
     def _traces_by_time(self) -> tuple[str, ...]:
         known = [row for row in self._traces if row["total_ns"] is not None]
@@ -231,6 +239,7 @@ class OverviewPane(Pane):
         self.box("categories").fill(_with_shares(categories))
         hint = "" if groups.num_rows else (await why_empty(self.store, self.choice)).replace("\n\n", "\n")
         self.query_one("#overview-hint", Label).update(hint)
+        self.query_one("#overview-hint", Label).display = bool(hint)
 
     async def _load_work(self, selection: Selection) -> int:
         """Cards about signatures, replays and energy; returns the number of launches."""
