@@ -20,7 +20,9 @@ _summed AS (
 )
 
 SELECT
+    $trace AS trace,
     device,
+    NULL AS name,
     part,
     cause,
     n,
