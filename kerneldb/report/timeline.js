@@ -7,8 +7,8 @@ const Timeline = (() => {
   const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#bbbbbb"];
   const IDLE = {launching: "#ee6677", synchronisation: "#ccbb44", allocation: "#aa3377", "blocking copy": "#4477aa", "data loading": "#66ccee",
     "launch latency": "#bbbbbb", "between launches": "#bbbbbb", dependency: "#228833"};
-  const KEYS = [["drag, ← →", "move"], ["wheel, + −", "zoom"], ["shift + drag", "choose a range"], ["0", "whole trace"], ["g, shift + g", "largest gap, next gap"],
-    ["[ ]", "event before, after"], ["f", "from a kernel to its call and back"], ["Enter", "zoom to the event"], ["/", "search, then n and shift + n"], ["Esc", "choose nothing"]];
+  const KEYS = [["drag, ← →", "move"], ["wheel, + −", "zoom"], ["shift + drag, r", "choose a range, what is shown"], ["0", "whole trace"], ["g, shift + g", "largest gap, next gap"],
+    ["[ ]", "event before, after"], ["↑ ↓", "lane above, below"], ["o", "close the lane, open all"], ["f", "from a kernel to its call and back"], ["Enter", "zoom to the event"], ["/", "search, then n and shift + n"], ["Esc", "choose nothing"]];
 
   /* Black or white, whichever can be read on a colour. */
   function on(colour) {
@@ -146,6 +146,7 @@ const Timeline = (() => {
         0: () => this.show(0, this.end), g: () => this.gap(0), G: () => this.gap((this.gap_at ?? -1) + 1), "[": () => this.step(-1), "]": () => this.step(1), ",": () => this.step(-1), ".": () => this.step(1), c: () => this.follow(),
         f: () => this.follow(), Enter: () => this.fit(), "/": () => this.search.focus(), n: () => this.next(1), N: () => this.next(-1),
         Escape: () => { this.chosen = this.range = null; this.help(); this.draw(); }, "?": () => this.help(),
+        ArrowUp: () => this.beside(-1), ArrowDown: () => this.beside(1), o: () => this.fold(), r: () => { this.range = [this.from, this.to]; this.tell_range(); this.draw(); },
       }[event.key];
       if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
@@ -377,8 +378,32 @@ const Timeline = (() => {
       if (this.closed.delete(key)) { this.arrange(); this.resize(); }
       const start = event.lane.start[event.i], length = event.lane.length[event.i];
       if (bring && (start + length < this.from || start > this.to)) { const half = (this.to - this.from) / 2; this.show(start + length / 2 - half, start + length / 2 + half); }
+      if (bring) this.reveal(event.lane);
       this.tell();
       this.draw();
+    }
+
+    /* Scroll to a lane that is not in view. */
+    reveal(lane) {
+      const row = this.rows.find((one) => one.lane === lane), {scrollTop: top, clientHeight: high} = this.scroll;
+      if (row && (row.y < top || row.y + row.high > top + high)) this.scroll.scrollTop = row.y - high / 2;
+    }
+
+    /* The event of the lane above or below that begins at the same time or next; the first that is in view where none is chosen. */
+    beside(by) {
+      const lanes = this.rows.filter((row) => row.lane?.n).map((row) => row.lane);
+      const at = lanes.indexOf(this.chosen?.lane), lane = lanes[at < 0 && by < 0 ? lanes.length - 1 : at + by];
+      if (!lane) return;
+      const t = this.chosen ? this.chosen.lane.start[this.chosen.i] : Math.max(0, this.from);
+      this.choose({lane, i: Math.min(first(lane.start, t), lane.n - 1)}, true);
+    }
+
+    /* Close the lane of the event that is chosen; without one open what is closed, or close all but the GPU's. */
+    fold() {
+      const lanes = this.chosen ? [this.chosen.lane] : this.data.lanes.filter((lane) => !lane.gpu), open = !this.chosen && this.closed.size;
+      this.chosen = null;
+      if (open) this.closed.clear(); else for (const lane of lanes) this.closed.add(this.key(lane));
+      this.arrange(); this.resize();
     }
 
     fit() { if (this.chosen) { const {lane, i} = this.chosen, pad = Math.max(50, lane.length[i]); this.show(lane.start[i] - pad, lane.start[i] + lane.length[i] + pad); } }

@@ -195,7 +195,13 @@ STEPS = """<script>window.drawn.then(() => {
   box.value = "no such row"; box.dispatchEvent(new Event("input"));
   said.push("left: " + [...table.tBodies[0].rows].filter((row) => !row.hidden).length);
   view.find("GEMM"); press("n"); tell("found");
-  view.range = [0, view.end]; view.tell_range(); tell("range");
+  press("0"); press("r"); tell("range");
+  press("Escape"); press("ArrowDown"); said.push("first: " + view.chosen.lane.lane);
+  press("ArrowUp"); said.push("still: " + view.chosen.lane.lane);
+  press("ArrowDown"); const second = view.chosen.lane, rows = view.rows.length; said.push("second: " + second.lane);
+  press("o"); said.push("closed: " + !view.rows.some((one) => one.lane === second));
+  press("o"); press("Escape"); said.push("opened: " + (view.rows.length > rows));
+  press("ArrowUp"); said.push("last: " + (view.rows.filter((one) => one.lane?.n).at(-1).lane === view.chosen.lane && view.scroll.scrollTop > 0));
   const out = document.createElement("pre");
   out.id = "said"; out.textContent = JSON.stringify(said); document.body.append(out);
 });</script>"""
@@ -218,6 +224,9 @@ def test_keys_and_clicks(database: Database, tmp_path: Path) -> None:
     assert re.search(r"launched by\w*(Launch|Memcpy|Memset)", said["click"])
     assert "launched1 activities" in said["call"]
     assert "time in the range" in said["range"]
+    lanes = ("critical path", "critical path", "module")
+    assert (said["first"], said["still"], said["second"]) == lanes
+    assert [said[one] for one in ("closed", "opened", "last")] == ["true"] * 3
     down = json.loads(said["down"])
     assert down == sorted(down, reverse=True) == json.loads(said["up"])[::-1] != []
     assert said["left"] == "0"
