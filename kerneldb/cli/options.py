@@ -55,16 +55,19 @@ def kernel_names(ctx: click.Context, _parameter: click.Parameter, incomplete: st
 def conditions(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """A condition with its last word completed: a column of `kernels`, or a value that one of its columns has.
 
-    Of names that the database holds only those that say nothing to a shell, between quotes or not.
+    Of names that the database holds only those that say nothing to a shell, between quotes or not. In any case of
+    letters, but of one alone: a shell takes back what its offers do not have in common.
     """
     start = max(incomplete.rfind(mark) for mark in " (=<>,") + 1
-    begun = incomplete[start:].lower()
+    begun = incomplete[start:]
 
     def found(warehouse: Warehouse) -> list[str]:
         from kerneldb.api import browsing
 
         with warehouse.connection() as con:
-            return [incomplete[:start] + word for word in browsing.words(con) if word.lower().startswith(begun)]
+            words = [word for word in browsing.words(con) if word.lower().startswith(begun.lower())]
+        spelled = sorted({word[: len(begun)] for word in words}, key=lambda one: one != begun)[:1]
+        return [incomplete[:start] + word for word in words if [word[: len(begun)]] == spelled]
 
     return [text for text in _answered(ctx, found) if WORD.fullmatch(text[start:])]
 

@@ -201,7 +201,8 @@ STEPS = """<script>window.drawn.then(() => {
   press("ArrowDown"); const second = view.chosen.lane, rows = view.rows.length; said.push("second: " + second.lane);
   press("o"); said.push("closed: " + !view.rows.some((one) => one.lane === second));
   press("o"); press("Escape"); said.push("opened: " + (view.rows.length > rows));
-  press("ArrowUp"); said.push("last: " + (view.rows.filter((one) => one.lane?.n).at(-1).lane === view.chosen.lane && view.scroll.scrollTop > 0));
+  press("ArrowUp"); const last = view.rows.filter((one) => one.lane?.n).at(-1).lane === view.chosen.lane;
+  said.push("last: " + (last && view.scroll.scrollTop > 0));
   const out = document.createElement("pre");
   out.id = "said"; out.textContent = JSON.stringify(said); document.body.append(out);
 });</script>"""

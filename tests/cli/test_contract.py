@@ -264,11 +264,24 @@ def test_completion_offers_nothing_where_no_database_is(tmp_path: Path) -> None:
     [
         ('"durat', "duration_ns"),
         ("\"n > 1 AND category = 'GE", "n > 1 AND category = 'GEMM'"),
+        ("\"category = 'ge", "category = 'GEMM'"),
         ('"lower(op', "lower(op"),
     ],
 )
 def test_completion_offers_columns_and_values_in_a_condition(shared_database: Path, typed: str, name: str) -> None:
     assert f"plain,{name}" in offered(f"kerneldb --db {shared_database} top --where {typed}", 5).split("\n")
+
+
+def test_completion_takes_back_nothing_that_was_typed(tmp_path: Path) -> None:
+    """A shell puts in what all offers begin with."""
+    for place, name in enumerate(("Xab", "Xac", "xad")):
+        trace = Trace()
+        trace.kernel("k", 1000, 100 + place, 1)
+        (tmp_path / "t.json").write_text(kineto(trace))
+        kerneldb.open(tmp_path / "k.duckdb").ingest(tmp_path / "t.json", name=name)
+    for typed, offers in (("X", {"'Xab'", "'Xac'"}), ("x", {"'xad'"}), ("XA", {"'Xab'", "'Xac'"}), ("xad", {"'xad'"})):
+        found = offered(f"kerneldb --db {tmp_path / 'k.duckdb'} top --where \"trace = '{typed}", 5)
+        assert set(re.findall("'[^']*'", found)) == offers, typed
 
 
 def test_completion_hands_no_value_to_a_shell_that_it_would_run(tmp_path: Path) -> None:
