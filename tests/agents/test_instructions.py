@@ -37,7 +37,7 @@ WRAPPED = (
     "<|im_start|>system\n{}<|im_end|>",
 )
 TEXTS = tuple(wrapper.format(order, order) for wrapper, order in itertools.product(WRAPPED, ORDERS))
-TRACES = 10
+TRACES = 2
 QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("query", {"sql": "SELECT name, start_ns, duration_ns FROM kernels ORDER BY start_ns", "limit": 200}),
     ("top", {"by": "trace", "limit": 100}),
@@ -51,7 +51,7 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
 def write(path: Path, number: int, texts: tuple[str, ...]) -> None:
     """A trace with three kernels, a range around them, and metadata for each text."""
     common = {"ph": "X", "pid": 0, "tid": 7}
-    start = 1000 * number
+    start = 10_000 * number
     kernels = [
         {
             **common,

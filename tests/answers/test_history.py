@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,8 @@ from kerneldb.schemas import loader
 from kerneldb.warehouse import Warehouse, history
 from tests.conftest import made_once
 
-pytest.importorskip("ruptures", reason="finding changes takes ruptures: pip install 'kerneldb[history]'")
+if importlib.util.find_spec("ruptures") is None:  # to import it takes every worker two seconds
+    pytest.skip("finding changes takes ruptures: pip install 'kerneldb[history]'", allow_module_level=True)
 
 from kerneldb.history import search
 from kerneldb.history.model import Line, Run
