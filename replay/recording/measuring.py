@@ -45,6 +45,9 @@ from kerneldb.replay.recording.workloads import Work
 REPETITIONS: Final = 3
 SETTLE_S: Final = 0.6
 AHEAD_S: Final = 0.2
+STEADY: Final = 0.02
+SETTLES: Final = 4
+"""Ranks settle at most so often: until two stretches in a row differ by less than this share on all of them."""
 SAMPLE_EVERY: Final = 2
 NS: Final = 1_000_000_000
 Z95: Final = 1.96
@@ -220,12 +223,24 @@ class _Loop:
         """One repetition. Its `at` is when it began, by the monotonic clock."""
         settle = min(SETTLE_S, self._wanted)
         if self._ranks.many:
-            first = self._timed(range(1))
-            settled = self._timed(self._agreed(settle, first))
-            return self._timed(self._agreed(self._wanted, settled))
+            return self._timed(self._agreed(self._wanted, self._settled(settle)))
         for _ in _within(settle):
             self._pace.step()
         return self._timed(_within(self._wanted))
+
+    def _settled(self, seconds: float) -> Repetition:
+        """The last of some stretches, when all ranks are steady.
+
+        Memory that several streams use comes back late: its pool grows while the host runs ahead, and a block that is
+        allocated anew stops the device of this rank, for which the others wait.
+        """
+        before = self._timed(range(1))
+        for _ in range(SETTLES):
+            now = self._timed(self._agreed(seconds, before))
+            if all(self._ranks.gather(abs(now.wall_ns / before.wall_ns - 1) < STEADY)):
+                return now
+            before = now
+        return before
 
     def _agreed(self, seconds: float, before: Repetition) -> Iterable[int]:
         """As many turns as take so long on the slowest rank."""

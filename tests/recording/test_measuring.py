@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+import types
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,41 @@ def test_a_meter_that_fails_meanwhile_costs_the_energy_only() -> None:
     rows = {row.quantity: row for row in measuring.of_repetitions(found, on_gpu=False, no_meter=None)}
     assert "the counter is gone" in str(rows["energy_mj"].reason)
     assert (rows["wall_ns"].value or 0) > 9e5
+
+
+class Growing(measuring.Pace):
+    """Iterations of a second of an own clock; every other of the first ones, which allocates, takes four."""
+
+    def __init__(self, slow: int) -> None:
+        self.now, self.steps, self._slow = 0.0, 0, slow
+
+    def step(self) -> None:
+        self.steps += 1
+        self.now += 4.0 if self.steps % 2 == 0 and self.steps <= self._slow else 1.0
+
+    def mark(self) -> float:
+        return self.now
+
+
+class Two:
+    """Ranks that agree."""
+
+    many = True
+
+    def gather(self, value: Any) -> list[Any]:
+        return [value, value]
+
+    def wait(self) -> None:
+        """Is there at once."""
+
+
+@pytest.mark.parametrize(("slow", "wall_s"), [(0, 1.0), (2, 1.0), (4, 1.0), (10**6, 2.5)])
+def test_ranks_are_measured_when_they_are_steady(slow: int, wall_s: float) -> None:
+    settings: Any = types.SimpleNamespace(seconds=4.0 * measuring.REPETITIONS)
+    pace, ranks = Growing(slow), Two()
+    found = measuring._Loop(pace, settings, ranks).run()  # type: ignore[arg-type]  # what a loop asks of them
+    assert found.wall_ns == pytest.approx(wall_s * 1e9)
+    assert pace.steps < 20
 
 
 def test_unknown_energy_has_no_value() -> None:
