@@ -106,8 +106,11 @@ class Spool:
         """
         if frame.height == 0:
             return
+        from kerneldb import repeated
+
         limits.check_memory()
         frame = self.guard.checked(table, frame)
+        repeated.check(table, frame)
         held = self._held[table]
         if held and held[0].schema != frame.schema:
             self._put(table)
@@ -122,9 +125,12 @@ class Spool:
             return
         import polars as pl
 
+        from kerneldb import repeated
+
         rows = pl.concat(held)
         while rows.height >= least:
-            self._write_part(table, rows.head(PART_ROWS))
+            for part in repeated.in_parts(rows.head(PART_ROWS)):
+                self._write_part(table, part)
             rows = rows.slice(PART_ROWS)
         self._held[table] = [rows] if rows.height else []
 

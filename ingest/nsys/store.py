@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 import polars as pl
 from polars.exceptions import PolarsError
 
-from kerneldb import limits
+from kerneldb import limits, repeated
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest import columns, sqlite
 from kerneldb.ingest.output import Report
@@ -46,8 +46,7 @@ DEVICE: Final = columns.schema(
     "registers_per_multiprocessor shared_bytes_per_multiprocessor shared_bytes_per_block_optin clock_mhz properties"
 )
 HERTZ: Final = 1e6
-VALUE_BYTES: Final = 8
-"""What a value of a column takes in memory; values that repeat take none in a Parquet file."""
+TEXTS: Final = ("string", "large_string")
 
 Pairs = dict[str, str | list[str]]
 
@@ -132,19 +131,24 @@ class ParquetStore:
         """`read` are its files as sources, which count what was left empty."""
         self._folder = folder
         self._odd = {one.path.stem: one.odd for one in read}
+        self._texts: dict[str, list[str]] = {}
         self._tables = Tables({path.stem: self._names(path) for path in sorted(folder.glob("*.parquet"))})
 
     def frames(self, table: str, schema: Schema) -> Iterator[pl.DataFrame]:
-        """Batches of a table."""
+        """Batches of a table. A text that repeats is in memory once, as in the file."""
         name, present = self._tables.name(table), self._tables.columns(table)
         if name is None:
             return
         path = self._folder / f"{name}.parquet"
-        with self._open(path) as file:
+        size, texts = path.stat().st_size, 0
+        with self._open(path, self._texts[name]) as file:
             chosen = [one for one in schema if one in present] or file.schema_arrow.names[:1]  # that rows are counted
             for batch in file.iter_batches(batch_size=sqlite.BATCH_ROWS, columns=chosen):
                 batch.validate(full=True)  # polars takes it that text is UTF-8
-                yield _shaped(pl.DataFrame(batch), schema, self._odd.setdefault(name, {}))
+                rows = pl.DataFrame([_repeated(*column) for column in zip(batch.schema.names, batch, strict=True)])
+                texts += repeated.text_bytes(rows)
+                limits.check_ratio(size, texts)
+                yield _shaped(rows, schema, self._odd.setdefault(name, {}))
 
     def names(self) -> frozenset[str]:
         """All tables."""
@@ -161,23 +165,36 @@ class ParquetStore:
 
     def _names(self, path: Path) -> tuple[str, ...]:
         with self._open(path) as file:
-            names = tuple(file.schema_arrow.names)
-            limits.check_ratio(path.stat().st_size, VALUE_BYTES * file.metadata.num_rows * len(names))
-            return names
+            columns, metadata = file.schema_arrow, file.metadata
+            groups = (metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+            values = repeated.VALUE_BYTES * metadata.num_rows * len(columns)
+            limits.check_ratio(path.stat().st_size, max(values, sum(groups)))
+            self._texts[path.stem] = [column.name for column in columns if str(column.type) in TEXTS]
+            return tuple(columns.names)
 
     @contextlib.contextmanager
-    def _open(self, path: Path) -> Iterator[Any]:
-        """The file of a table; what is wrong with it, when opened or read, is an UnreadableTraceError."""
+    def _open(self, path: Path, texts: Sequence[str] = ()) -> Iterator[Any]:
+        """The file of a table, with dictionaries for the columns `texts`.
+
+        What is wrong with it, when opened or read, is an UnreadableTraceError.
+        """
         import pyarrow as pa
         from pyarrow import parquet
 
         try:
-            with parquet.ParquetFile(path) as file:
+            with parquet.ParquetFile(path, read_dictionary=texts) as file:
                 yield file
         except (pa.ArrowException, PolarsError, UnicodeError, OSError) as error:
             first = str(error).splitlines()[0]
             message = f"{path}: damaged ({first}). Export again: `nsys export --type parquetdir FILE.nsys-rep`."
             raise UnreadableTraceError(message) from error
+
+
+def _repeated(name: str, values: Any) -> pl.Series:
+    """A column of a batch; texts of a dictionary are not copied for each of their rows."""
+    if str(values.type).startswith("dictionary"):
+        return pl.Series(name, values.dictionary).gather(pl.Series(values.indices))
+    return pl.Series(name, values)
 
 
 def _shaped(part: pl.DataFrame, schema: Schema, odd: sqlite.Odd) -> pl.DataFrame:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import gzip
 import json
+import random
 import shutil
 import sqlite3
+import string
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest import Options, convert, expand, plan
@@ -480,3 +485,38 @@ def test_rows_that_take_no_room_are_refused(tmp_path: Path) -> None:
     assert 500 * table.stat().st_size < 8 * rows
     with pytest.raises(UnreadableTraceError, match="KERNELDB_MAX_RATIO allows"):
         convert_file(folder, tmp_path / "spool")
+
+
+@pytest.mark.parametrize("encoding", [True, False])
+def test_a_long_text_in_many_rows_is_refused(tmp_path: Path, encoding: bool) -> None:
+    """It is in the file once, or packed; nothing decodes it for each row before that is counted."""
+    folder = parquet_of(exports.build(tmp_path / "small.sqlite"), tmp_path / "small_pqtdir")
+    table = folder / "NVTX_EVENTS.parquet"
+    text, rows = "".join(random.Random(1).choices(string.ascii_letters, k=200_000)), 2_000
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([text]))
+    times = pa.array(range(1_000_000, 1_000_000 + rows))
+    columns = {"start": times, "end": times, "eventType": pa.array([59] * rows), "text": texts}
+    parquet.write_table(pa.table(columns), table, use_dictionary=encoding, compression="zstd")
+    assert 500 * table.stat().st_size < len(text) * rows
+    with pytest.raises(UnreadableTraceError, match="KERNELDB_MAX_RATIO allows"):
+        convert_file(folder, tmp_path / "spool")
+
+
+def test_a_long_name_of_many_ranges_is_refused(tmp_path: Path) -> None:
+    """A table holds it once; each range would be stored with it."""
+    ranges = [
+        exports.Range(1_000_000 + 30 * at, 1_000_020 + 30 * at, "prefill", registered=True) for at in range(5_000)
+    ]
+    database = exports.build(tmp_path / "small.sqlite", ranges=ranges)
+    with contextlib.closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("UPDATE StringIds SET value = ? WHERE value = 'prefill'", ("x" * 1_000_000,))
+    with pytest.raises(UnreadableTraceError, match=r"rows of ranges repeat texts.*KERNELDB_MAX_RATIO allows"):
+        convert_file(database, tmp_path / "spool")
+
+
+def test_ranges_with_much_text_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = convert_file(exports.build(tmp_path / "small.sqlite"), tmp_path / "whole")
+    monkeypatch.setattr("kerneldb.repeated.PART_BYTES", 30)
+    parts = convert_file(tmp_path / "small.sqlite", tmp_path / "parts")
+    assert len(parts.manifest.parts["ranges"]) > len(whole.manifest.parts["ranges"])
+    assert parts.table("ranges").equals(whole.table("ranges"))

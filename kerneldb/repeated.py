@@ -1,0 +1,45 @@
+"""Texts that many rows have: shared in memory, and there once for each row in what is written and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from kerneldb import limits
+
+VALUE_BYTES: Final = 8
+"""What a value takes at least, as `KERNELDB_MAX_RATIO` counts it."""
+PART_BYTES: Final = 256 << 20
+"""Text of the rows that are written together: the writer holds it for each row."""
+
+
+def check(table: str, frame: pl.DataFrame) -> None:
+    """Raise ExceededError where the texts of the rows are so much larger than each of them once."""
+    whole, values = text_bytes(frame), VALUE_BYTES * frame.height * frame.width
+    most = limits.RATIO.value()
+    if not most or whole <= max(limits.ALWAYS_BYTES, most * values):
+        return
+    once = sum(text_bytes(frame.select(pl.col(name).unique())) for name in _texts(frame))
+    limits.RATIO.check(whole // (values + once), f"rows of {table} repeat texts, which become {{}} times as large")
+
+
+def in_parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The rows in parts that may be written: of so much text, or of a single row."""
+    if frame.height <= 1 or text_bytes(frame) <= PART_BYTES:
+        yield frame
+        return
+    half = frame.height // 2
+    yield from in_parts(frame.head(half))
+    yield from in_parts(frame.slice(half))
+
+
+def text_bytes(frame: pl.DataFrame) -> int:
+    """Bytes of the texts of all rows."""
+    texts = _texts(frame)
+    return sum(frame.select(pl.col(texts).str.len_bytes().cast(pl.Int64).sum()).row(0)) if texts else 0
+
+
+def _texts(frame: pl.DataFrame) -> list[str]:
+    return [name for name, kind in frame.schema.items() if kind == pl.String]
