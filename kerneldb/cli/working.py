@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
@@ -47,12 +48,24 @@ class Working:
                     click.echo(f"{self._command}: at work{spent}", err=True, nl=False)
 
 
+class Notes(logging.Handler):
+    """Writes what the library has to say, such as for whom it waits, in place of the line."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write it to stderr, which may be a log."""
+        end()
+        click.echo(record.getMessage(), err=True)
+
+
 def begin() -> None:
     """Say that the command of the current call is at work, if it takes long."""
     context = click.get_current_context()
     if KEY not in context.meta:
         context.meta[KEY] = working = Working(context.command_path.strip())
         context.call_on_close(working.end)
+        notes = Notes(logging.WARNING)
+        logging.getLogger("kerneldb").addHandler(notes)
+        context.call_on_close(lambda: logging.getLogger("kerneldb").removeHandler(notes))
 
 
 def end() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import itertools
+import logging
 import os
 import re
 import tempfile
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE_S: Final = 0.02
 LONGEST_PAUSE_S: Final = 0.1
+SILENT_S: Final = 1.0
+"""Who waits longer for another process says so, once."""
+LOG: Final = logging.getLogger(__name__)
 INTERRUPTED: Final = "Query interrupted"
 FAILED: Final = "Failed to "
 """How DuckLake begins to say what it could not write."""
@@ -97,7 +101,8 @@ def _bound(con: Connection) -> None:
 def _attach_patiently(
     con: Connection, path: Path, attach: str, timeout: float, prepare: Callable[[Connection], None] | None
 ) -> None:
-    ends, pause = time.monotonic() + timeout, FIRST_PAUSE_S
+    began, pause, told = time.monotonic(), FIRST_PAUSE_S, False
+    ends = began + timeout
     while True:
         try:
             with interrupts():
@@ -113,6 +118,9 @@ def _attach_patiently(
             if problem.pid != os.getpid() and isinstance(error, duckdb.Error):
                 with contextlib.suppress(OSError):  # who may only read the file waits without a sign
                     os.utime(path)
+            if not told and time.monotonic() - began >= SILENT_S:
+                told = True
+                LOG.warning("%s. Trying again for up to %.0f s.", problem, timeout)
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_S)
 

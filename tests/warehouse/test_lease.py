@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -15,7 +16,9 @@ from pathlib import Path
 import duckdb
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
+from kerneldb.cli import cli
 from kerneldb.errors import (
     QueryError,
     QueryTimeoutError,
@@ -52,6 +55,18 @@ def test_lock_of_another_process_names_it(filled: Warehouse, write: bool) -> Non
     with held(filled.path, "write") as process, pytest.raises(WarehouseLockedError, match=str(process.pid)) as caught:
         filled.query("SELECT 1", write=write)
     assert caught.value.pid == process.pid
+
+
+@pytest.mark.parametrize("silent_s", [0.0, 60.0])
+def test_who_waits_long_says_so_once(filled: Warehouse, monkeypatch: pytest.MonkeyPatch, silent_s: float) -> None:
+    """A log gets it, too: a command there would seem to hang."""
+    monkeypatch.setattr("kerneldb.warehouse.engine.SILENT_S", silent_s)
+    with held(filled.path, "write") as process:
+        done = CliRunner().invoke(cli, ["--db", str(filled.path), "query", "SELECT 1", "--lock-timeout", "0.5"])
+    assert done.exit_code == 3
+    said = f"in use by process {process.pid}; wait for it, or end it. Trying again for up to"
+    assert done.stderr.count(said) == (silent_s == 0), done.stderr
+    assert not logging.getLogger("kerneldb").handlers
 
 
 def test_readers_of_several_processes_go_together(filled: Warehouse) -> None:
