@@ -93,7 +93,6 @@ REFUSED = {
     "capitals": 'CREATE MACRO "SUM"(x) AS 42',
     "capitals for a view": 'DROP VIEW kernels; CREATE TABLE "KERNELS" (a INT)',
     "plus": 'CREATE MACRO "+"(a, b) AS 42',
-    "equal": 'CREATE MACRO "="(a, b) AS true',
     "list of views": "CREATE MACRO duckdb_views() AS TABLE SELECT 'kernels' AS view_name",
     "list of macros": "CREATE MACRO duckdb_functions() AS TABLE SELECT 1 AS one",
     "view for version": f"ALTER TABLE schema_version RENAME TO sv; CREATE VIEW schema_version AS {ENDLESS}",
@@ -143,6 +142,10 @@ def test_what_differs_is_found(open_file: duckdb.DuckDBPyConnection, what: str) 
         state, is_ours = examined(open_file, place)
         assert state.is_current
         assert not is_ours
+
+
+if not duckdb.__version__.startswith("1."):  # where = is no function, and such a macro stands in for nothing
+    REFUSED["equal"] = 'CREATE MACRO "="(a, b) AS true'
 
 
 @pytest.mark.parametrize("what", REFUSED)
