@@ -11,6 +11,10 @@ from kerneldb import limits
 
 VALUE_BYTES: Final = 8
 """What a value takes at least, as `KERNELDB_MAX_RATIO` counts it."""
+PATHS: Final = ("phase", "range_path", "module")
+"""Columns with what is around an event, which all events inside of it repeat."""
+LONGEST_PATH: Final = 1 << 14
+"""Bytes of a path. A longer one is nothing that anybody reads, nor that a program says of itself."""
 PART_BYTES: Final = 256 << 20
 """Text of the rows that are written together: the writer holds it for each row."""
 
@@ -23,6 +27,20 @@ def check(table: str, frame: pl.DataFrame) -> None:
         return
     once = sum(text_bytes(frame.select(pl.col(name).unique())) for name in _texts(frame))
     limits.RATIO.check(whole // (values + once), f"rows of {table} repeat texts, which become {{}} times as large")
+
+
+def without_middle(name: str) -> pl.Expr:
+    """The first and the last characters of a text."""
+    text, part = pl.col(name), LONGEST_PATH // 4
+    return pl.format("{} … {}", text.str.head(part), text.str.tail(part))
+
+
+def ends(texts: pl.Series) -> pl.Series:
+    """Of texts that rows will have, no more than `times.Guard` needs to see that they are too long."""
+    if (texts.str.len_bytes().max() or 0) <= 2 * LONGEST_PATH:  # type: ignore[operator]
+        return texts
+    cut = texts.str.head(LONGEST_PATH) + texts.str.tail(LONGEST_PATH)
+    return cut.zip_with(texts.str.len_bytes() > 2 * LONGEST_PATH, texts)
 
 
 def in_parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:

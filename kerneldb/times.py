@@ -19,7 +19,7 @@ from typing import Final
 
 import polars as pl
 
-from kerneldb import limits
+from kerneldb import limits, repeated
 from kerneldb.schemas import loader
 from kerneldb.schemas.headers import Column
 
@@ -163,12 +163,21 @@ class Guard:
             frame = frame.with_columns(pl.when(fits[name]).then(name).alias(name))
         for name in texts:
             limits.NAME.check(found[name], f"{table}.{name} of {{}} bytes")
+            if name in repeated.PATHS and found[name] > repeated.LONGEST_PATH:
+                frame = self._shortened(table, name, frame)
         known = [name for name in needed if name in frame.columns and frame[name].null_count()]
         if not known:
             return frame
         kept = frame.drop_nulls(known)
         self._add(f"{table} without {' or '.join(known)}", frame.height - kept.height, (None, "a row"))
         return kept
+
+    def _shortened(self, table: str, name: str, frame: pl.DataFrame) -> pl.DataFrame:
+        """Without the middle of what is around an event and longer than anybody reads: each event has it."""
+        long = pl.col(name).str.len_bytes() > repeated.LONGEST_PATH
+        reason = f"{table}.{name} longer than {repeated.LONGEST_PATH:,} bytes: its middle left out"
+        self._add(reason, frame.select(long.sum()).item(), (None, frame.filter(long)[name].str.head(60)[0]))
+        return frame.with_columns(pl.when(long).then(repeated.without_middle(name)).otherwise(name).alias(name))
 
     def _spans(self, table: str, frame: pl.DataFrame) -> pl.DataFrame:
         frame = self._own(table, frame) if "duration_ns" in frame.columns else frame

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from kerneldb import times
+from kerneldb import repeated, times
 from kerneldb.ingest.launches import name_id
 from kerneldb.ingest.pytorch import fields, rocm
 from kerneldb.ingest.pytorch.callers import ROWS, Callers
@@ -154,8 +154,9 @@ class LaunchRows:
         self._shapes = self._distinct_shapes()
         self._processes = pl.Series("api_process", [row[0] for row in collected.threads.rows()], dtype=pl.String)
         self._notes = _note_table(collected)
-        self._labels = pl.Series([row[1] for row in collected.labels.rows()], dtype=pl.String)
-        self._places = places.table("place", "path", "phase").drop("place")
+        self._labels = repeated.ends(pl.Series([row[1] for row in collected.labels.rows()], dtype=pl.String))
+        self._modules = self._labels.str.strip_prefix(MODULE_PREFIX)
+        self._places = places.table("place", "path", "phase").select(pl.col("path", "phase").map_batches(repeated.ends))
         self._collectives = collected.collectives.table("collective", **COLLECTIVE)
         self._marks = collected.said.table("mark", "mark_text", "mark_note", "mark_module")
         self._signatures: dict[tuple[Any, ...], str] = {}
@@ -234,16 +235,14 @@ class LaunchRows:
         return part, distinct.with_columns(signature_id=pl.Series(ids, dtype=pl.String))
 
     def _framed(self, part: pl.DataFrame) -> pl.DataFrame:
-        """Add names of annotations, module and Python line."""
+        """Add names of annotations, module and Python line. No text is made anew for each row: it may be long."""
         places, notes = gathered(self._places, part["place"]), gathered(self._notes, part["note_of_op"])
-        names = {"gpu_phase": "gpu_label", "module_name": "module", "python_name": "python"}
+        names = {"gpu_phase": "gpu_label", "python_name": "python"}
         labels = [self._labels.gather(part[code]).alias(name) for name, code in names.items()]
-        innermost = pl.col("stack_note").str.split(";").list.first()
-        return part.hstack([*places, *notes, *labels]).with_columns(
-            module_name=pl.coalesce(
-                "mark_module", pl.col("module_name").str.strip_prefix(MODULE_PREFIX), "module_note"
-            ),
-            python_name=pl.coalesce("python_name", innermost),
+        modules = self._modules.gather(part["module"]).alias("module_name")
+        return part.hstack([*places, *notes, *labels, modules]).with_columns(
+            module_name=pl.coalesce("mark_module", "module_name", "module_note"),
+            python_name=pl.coalesce("python_name", "innermost_note"),
             marked=pl.coalesce("mark_text", "mark_note"),
         )
 
@@ -252,9 +251,10 @@ def _note_table(collected: Collector) -> pl.DataFrame:
     """Module and call stack that older torch wrote into the arguments of the operators, by code."""
     rows = collected.notes.rows()
     said = {"module_note": 1, "stack_note": 0}
-    return pl.DataFrame({
+    notes = pl.DataFrame({
         name: pl.Series([row[place] or None for row in rows], dtype=pl.String) for name, place in said.items()
     })  # fmt: skip
+    return notes.with_columns(innermost_note=pl.col("stack_note").str.split(";").list.first())
 
 
 def _kernel_table(collected: Collector) -> pl.DataFrame:
