@@ -11,7 +11,7 @@ from kerneldb import limits
 
 VALUE_BYTES: Final = 8
 """What a value takes at least, as `KERNELDB_MAX_RATIO` counts it."""
-PATHS: Final = ("phase", "range_path", "module")
+PATHS: Final = ("phase", "range_path", "module", "python_line")
 """Columns with what is around an event, which all events inside of it repeat."""
 LONGEST_PATH: Final = 1 << 14
 """Bytes of a path. A longer one is nothing that anybody reads, nor that a program says of itself."""
@@ -31,7 +31,7 @@ def check(table: str, frame: pl.DataFrame) -> None:
 
 def without_middle(name: str) -> pl.Expr:
     """The first and the last characters of a text."""
-    text, part = pl.col(name), LONGEST_PATH // 4
+    text, part = pl.col(name), LONGEST_PATH // 16
     return pl.format("{} … {}", text.str.head(part), text.str.tail(part))
 
 

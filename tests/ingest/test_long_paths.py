@@ -13,8 +13,9 @@ from tests.ingest.traces import everything, kineto
 def test_a_long_annotation_costs_each_launch_no_more_than_its_ends(tmp_path: Path) -> None:
     """Its middle is left out where launches repeat it, which is counted; other texts are whole."""
     trace, long = json.loads(kineto(everything())), "a" * 30_000 + "b" * 70_000 + "c" * 30_000
+    names = {"forward": long, "nn.Module: Linear_0": f"nn.Module: {long}", "model.py(12): forward": f"a.py(12): {long}"}
     for event in trace["traceEvents"]:
-        event["name"] = {"forward": long, "nn.Module: Linear_0": f"nn.Module: {long}"}.get(event["name"], event["name"])
+        event["name"] = names.get(event["name"], event["name"])
     path = tmp_path / "trace.json"
     path.write_text(json.dumps(trace), encoding="utf-8")
     found = convert_file(path, tmp_path / "spool")
