@@ -1,11 +1,13 @@
-"""Record a model with one planted fault, and mended: python benchmarks/gpu/record_faults.py FOLDER [DEVICE].
+"""Record a model with one planted fault, and mended: python benchmarks/gpu/record_faults.py FOLDER [DEVICE] [FAULT]...
 
-Each program is timed without a profiler and then recorded with stacks, both for STEPS steps. `kerneldb why` has to
-name the fault and its line; `measured.json` has what mending saves.
+Both are timed without a profiler, in turns, and then recorded with stacks and without, STEPS steps each time.
+`kerneldb why` has to name the fault and its line; `measured.json` has what mending saves. `judge_faults.py` sets one
+beside the other.
 """
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
 import statistics
@@ -21,7 +23,7 @@ from torch import nn
 from torch.utils import data
 
 STEPS = 4
-ROUNDS = 5
+ROUNDS = 9
 WIDTH = 4096
 ROWS = 8192
 BLOCKS = 6
@@ -132,10 +134,15 @@ def copies(*, broken: bool) -> Step:
     return step
 
 
+@functools.cache
+def objects() -> list[list[int]]:
+    """Many objects: the same in both programs, which are there at once."""
+    return [[number] for number in range(400_000)]
+
+
 def collects(*, broken: bool) -> Step:
     """Garbage is collected in each step, among many objects."""
-    net, x = model(), batch()
-    many = [[number] for number in range(400_000)]
+    net, x, many = model(), batch(), objects()
 
     def step() -> None:
         net(x)
@@ -155,24 +162,39 @@ def wait() -> None:
 
 
 def timed(step: Step) -> float:
-    """Milliseconds of STEPS steps: the median of ROUNDS."""
-    found = []
-    for _ in range(ROUNDS):
-        wait()
-        began = time.perf_counter()
-        for _ in range(STEPS):
-            step()
-        wait()
-        found.append(1e3 * (time.perf_counter() - began))
-    return statistics.median(found)
-
-
-def recorded(step: Step, file: Path | None) -> None:
-    """Record STEPS steps with stacks and shapes."""
+    """Milliseconds of STEPS steps, after one in which the allocator gets back what the other program gave away."""
+    step()
     wait()
-    with torch.profiler.profile(with_stack=True, record_shapes=True) as profiler:
+    began = time.perf_counter()
+    for _ in range(STEPS):
+        step()
+    wait()
+    return 1e3 * (time.perf_counter() - began)
+
+
+def in_turns(broken: Step, mended: Step) -> dict[str, float]:
+    """Medians of ROUNDS turns, and of what mending saves with its quartiles [ms]."""
+    turns = [(timed(broken), timed(mended)) for _ in range(ROUNDS)]
+    saved = [before - after for before, after in turns]
+    low, middle, high = statistics.quantiles(saved, n=4)
+    found = {"broken": statistics.median(one for one, _ in turns), "mended": statistics.median(one for _, one in turns)}
+    return {**found, "saved": middle, "saved_low": low, "saved_high": high}
+
+
+def mark() -> None:
+    """A small kernel at either end, so that what the host does before the first step and after the last is between."""
+    torch.zeros(1, device=DEVICE).add_(1)
+
+
+def recorded(step: Step, file: Path | None, *, stacks: bool = True) -> None:
+    """Record STEPS steps; with stacks and shapes the host is slower."""
+    wait()
+    with torch.profiler.profile(with_stack=stacks, record_shapes=stacks) as profiler:
+        mark()
         for _ in range(STEPS):
             step()
+        mark()
+        wait()
     if file is not None:
         profiler.export_chrome_trace(str(file))
 
@@ -182,17 +204,17 @@ def main() -> None:
     names = sys.argv[3:] or FAULTS
     recorded(reads(broken=False), None)  # the first profile of a process starts the profiler
     for name in names:
-        for broken in (True, False):
-            gc.collect()
-            step = FAULTS[name](broken=broken)
+        gc.collect()
+        programs = {f"{name}{end}": FAULTS[name](broken=not end) for end in ("", "-mended")}
+        for step in programs.values():
             for _ in range(STEPS):
                 step()
-            title = name if broken else f"{name}-mended"
-            measured[title] = timed(step)
-            recorded(step, None)
-            recorded(step, folder / f"{title}.json.gz")
-            measured[f"{title} again"] = timed(step)
-            del step
+        measured[name] = in_turns(*programs.values())
+        for title, step in programs.items():
+            for stacks, end in ((True, ""), (False, "-plain")):
+                recorded(step, None, stacks=stacks)
+                recorded(step, folder / f"{title}{end}.json.gz", stacks=stacks)
+        del programs, step
     facts = {"torch": torch.__version__, "steps": STEPS, "ms": measured}
     if DEVICE.type == "cuda":
         facts |= {"gpu": torch.cuda.get_device_name(), "cuda": torch.version.cuda}

@@ -47,7 +47,7 @@ def _load() -> None:
 
     ours = (
         RmsNorm, LayerNorm, Attention, EmbeddingBags, MergedProducts, GroupedProducts, RoundTrips, FusedAdam, Foreach,
-        ChannelsLast, CudnnBenchmark, BlasLibrary, AttentionBackend, Compiled, Autotuned, Batched, CudaGraph, Tf32,
+        ChannelsLast, CudnnBenchmark, BlasLibrary, AttentionBackend, Compiled, Batched, Autotuned, CudaGraph, Tf32,
         ReducedPrecision, Float8,
     )  # fmt: skip
     _REWRITES.update({kind.name: kind() for kind in ours})

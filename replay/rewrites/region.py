@@ -20,6 +20,8 @@ from kerneldb.replay.wire.steps import UNKNOWN, Tensor
 ANYTHING: Final = "its calls could not all be rebuilt"
 CONTIGUOUS: Final = frozenset({"native_group_norm", "native_layer_norm"})
 """Operators whose callers in torch make their first argument contiguous."""
+OVERWRITING: Final = frozenset({"fill_", "zero_", "copy_", "normal_", "uniform_", "random_", "bernoulli_"})
+"""Operators that write all of their first argument, whatever was in it."""
 ANYTHING_BETWEEN: Final = "it is not known what calls between them use"
 BETWEEN: Final = "other calls between them use the same tensors"
 
@@ -202,6 +204,14 @@ class _Builder:
             self._nodes[slot] = node
         return self._nodes[slot]
 
+    def _written_once(self, node: Node, index: int, slot: int) -> Any:
+        """A tensor that a call takes; zeros where nothing wrote it: what is compared must not be left to chance."""
+        new = slot not in self._nodes and self._flow.storage(slot) not in self._bases
+        found = self._get(slot)
+        if new and not _overwrites(node, index):
+            self._call("zero_.default", found)
+        return found
+
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         import torch
 
@@ -319,7 +329,7 @@ class _Builder:
     def _tensor(self, node: Node, key: tuple[int, int], spec: Any, slot: int) -> Any:
         own = node.how.own.get(key)
         if own is None and slot != UNKNOWN:
-            return self._get(slot)
+            return self._written_once(node, key[0], slot)
         if own is None and spec is None:
             return None
         if own is None:
@@ -327,6 +337,13 @@ class _Builder:
         name = f"held_{node.place}_{key[0]}_{key[1]}"
         self._held[name] = own.to(self._dtype(own.dtype))
         return self._graph.get_attr(name)
+
+
+def _overwrites(node: Node, index: int) -> bool:
+    """Whether a call writes all of an argument without reading it."""
+    assert node.how.resolved is not None  # noqa: S101 (a region has only rebuilt calls)
+    parameter = node.how.resolved.overload.parameters[index]
+    return parameter.written and (parameter.keyword or (node.op in OVERWRITING and index == 0))
 
 
 def conforming(found: Region, function: Callable[..., Sequence[Any]]) -> Callable[..., tuple[Any, ...]]:

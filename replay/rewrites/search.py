@@ -8,6 +8,7 @@ what adds nothing in this company is dropped.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import time
@@ -22,7 +23,7 @@ from kerneldb.replay.rewrites.base import Function, Proposal, Rewrite
 from kerneldb.replay.rewrites.check import Checked, check
 from kerneldb.replay.rewrites.flow import Flow
 from kerneldb.replay.rewrites.region import CannotTryError, Within
-from kerneldb.replay.rewrites.trial import Bench, Compared, Variant
+from kerneldb.replay.rewrites.trial import Bench, Compared, TimeIsOver, Variant, limited
 from kerneldb.replay.wire.improvements import Improvement, Status, Times
 
 LEAST_GAIN: Final = 0.002
@@ -35,6 +36,7 @@ CHECKS: Final = 4
 PARTS: Final = 0.5
 """Parts of what is accepted are only tried while this share of the time is left."""
 TIME_OVER: Final = "the time was over: give more with --seconds"
+BROKEN_OFF: Final = "it was still being compiled when the time was over: give more with --seconds"
 MOST_IS_OVER: Final = "most of the time was over"
 NOT_PAYING: Final = "the step gains nothing"
 FASTER: Final = "its calls are not among those that take most of the time (--until-time)"
@@ -153,7 +155,13 @@ class Search:
         wanted = [one for one in rewrites if not one.precision or "precision" in allowed]
         found = list(candidates(self._flow, wanted, self._absent))
         self._until = time.monotonic() + self._seconds
+        parts = []
         for one in [one for one in found if not one.proposals[0].whole]:
+            if one.rewrite.refines is None and self._better(one):
+                parts.append(one)
+            else:
+                self._one(one)
+        for one in parts:  # after other ways to do what is accepted, which more often pay
             self._one(one)
         together = self._together()
         for one in [one for one in found if one.proposals[0].whole]:
@@ -189,6 +197,10 @@ class Search:
             self._try(one)
             self.tried.append(one)
 
+    def _better(self, one: Candidate) -> Candidate | None:
+        """What is accepted and has a candidate in it."""
+        return next((some for some in self.tried if some.status == "accepted" and _is_part(one, some)), None)
+
     @property
     def _late(self) -> bool:
         """Whether most of the time is over."""
@@ -205,7 +217,7 @@ class Search:
 
         Those are the accepted ones, then also those that pay nothing by themselves: a compiler may make them pay.
         """
-        better = next((some for some in self.tried if some.status == "accepted" and _is_part(one, some)), None)
+        better = self._better(one)
         if better is not None and self._late:
             one.status, one.reason = "not tried", f"it is a part of {_short(better)}, and {MOST_IS_OVER}"
         else:
@@ -235,6 +247,8 @@ class Search:
                 self._measure(one, together)
         except CannotTryError as error:
             one.status, one.reason = "not tried", str(error)
+        except TimeIsOver:
+            one.status, one.reason = "not tried", BROKEN_OFF
         except FAILURES as error:
             one.reason = f"it does not run: {first_line(error)}"
         one.reason = one.reason or one.checked.refused
@@ -261,7 +275,8 @@ class Search:
                 continue
             seen.add(structure)
             inputs = self._inputs(proposal)
-            found = check(proposal.region, function, inputs, limit)
+            with limited(self._until - time.monotonic()) if one.rewrite.refines else contextlib.nullcontext():
+                found = check(proposal.region, function, inputs, limit)
             if found.refused or found.ratio >= one.checked.ratio:
                 one.checked = found
             if one.alone is None and not found.refused:
@@ -273,6 +288,7 @@ class Search:
         player, base = self._bench.player, self._bench.base
         self._bench.use(base)
         player.begin()
+        player.renew()
         import torch
 
         with torch.no_grad():

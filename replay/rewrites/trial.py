@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,6 +26,26 @@ from kerneldb.replay.wire.steps import StepCall
 ROUNDS: Final = 9
 LEAST_SECONDS: Final = 0.02
 OVERLAP: Final = "covers the same calls as"
+
+
+class TimeIsOver(BaseException):
+    """What was tried takes longer than it may. No Exception: compilers catch those, and go on."""
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Break off by TimeIsOver what takes longer: a compiler that chooses by measurement has no limit of its own."""
+
+    def over(*_: object) -> None:
+        raise TimeIsOver
+
+    before = signal.signal(signal.SIGALRM, over)
+    left, _ = signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, left)
+        signal.signal(signal.SIGALRM, before)
 
 
 @dataclass(slots=True)

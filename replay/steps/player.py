@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from typing import Any, Final
 
 from kerneldb.replay.errors import FAILURES, Reason, UnresolvedCallError, first_line
 from kerneldb.replay.resolve.calls import ResolvedCall, Settings, generator
+from kerneldb.replay.resolve.recorded import short_name
 from kerneldb.replay.resolve.tensors import INTEGERS, Fill, TensorSpec, make, refill, tensors, torch_dtype, torch_name
 from kerneldb.replay.routes import find
 from kerneldb.replay.routes.aten import AtenRoute, on_paper
@@ -35,6 +37,9 @@ from kerneldb.replay.wire.steps import UNKNOWN, Exchange, Step, StepCall, Tensor
 PLAIN: Final = Fill("normal", 0.0, 1.0)
 WEIGHT: Final = Fill("normal", 0.0, 0.02)
 GAIN: Final = Fill("normal", 1.0, 0.02)
+VARIANCE: Final = Fill("uniform", 0.01, 1.0)
+"""Of what a square root is taken of, as an optimizer does: below zero, all parameters would be no numbers soon."""
+ROOTS: Final = frozenset({"sqrt", "sqrt_", "_foreach_sqrt", "_foreach_sqrt_"})
 COPY: Final = "aten::copy_"
 OPTIONS: Final = 12
 INFERRED: Final = "inferred from dims"
@@ -134,6 +139,7 @@ class Player:
         self._storages: dict[int, Any] = {}
         self._live: dict[int, Any] = {}
         self._kept: set[int] = set()
+        self._given: dict[int, tuple[Any, TensorSpec]] = {}
 
     # What the calls are.
 
@@ -442,11 +448,29 @@ class Player:
         fill = PLAIN if spec is None else spec.fill
         dims = self.step.tensors[place].dims
         if fill == PLAIN and self.step.storages[storage].given:
-            fill = WEIGHT if len(dims) > 1 else GAIN
+            fill = VARIANCE if storage in self._rooted else WEIGHT if len(dims) > 1 else GAIN
         if name in INTEGERS and fill.kind in {"normal", "uniform", "constant"}:
             fill = self._copied_for(storage) or (fill if fill.kind == "constant" else Fill("constant", 0))
-        where = "cpu" if held.device.type == "cpu" else self.device
-        refill(flat, TensorSpec((count,), (1,), name, fill), self._generators[where])
+        self._given[storage] = flat, TensorSpec((count,), (1,), name, fill)
+        self._refill(*self._given[storage])
+
+    def _refill(self, flat: Any, spec: TensorSpec) -> None:
+        refill(flat, spec, self._generators["cpu" if flat.device.type == "cpu" else self.device])
+
+    def renew(self) -> None:
+        """Give parameters and states their first values again: a training step changes them whenever it runs."""
+        for storage, (flat, spec) in self._given.items():
+            if storage in self._kept and flat.is_floating_point():
+                self._refill(flat, spec)
+
+    @functools.cached_property
+    def _rooted(self) -> set[int]:
+        """The storages that square roots are taken of."""
+        named = [(call, how.resolved) for call, how in zip(self.step.calls, self.prepared, strict=True)]
+        calls = [
+            call for call, made in named if made is not None and short_name(made.overload.name.split(".")[0]) in ROOTS
+        ]
+        return {self.step.tensors[one].storage for call in calls for one in call.inputs[0] if one != UNKNOWN}
 
     def _copied_for(self, storage: int) -> Fill | None:
         """How integers are drawn that the step only copies: as what takes a copy needs them, such as indices."""

@@ -48,6 +48,8 @@ MARGIN: Final = 0.01
 BUSY: Final = 1.1
 """Wall over busy time below which the device holds a step back."""
 QUANTITIES: Final = ("busy", "wall")
+ENERGY: Final = "energy"
+"""Told beside them, and not judged: a change is one of time."""
 SLOWER: Final = "the program itself is slower with it"
 UNDECIDED: Final = "the runs of the program do not rule out that it is slower"
 NO_GAIN: Final = "the program itself gains nothing"
@@ -70,11 +72,11 @@ Sides = Sequence[tuple[Timed, Timed]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verified:
-    """What a program's step took without and with a patch [ns], and the share saved with its 95 % interval."""
+    """What a program's step took without and with a patch [ns, mJ], and the share saved with its 95 % interval."""
 
     quantity: str
-    before_ns: float
-    after_ns: float
+    before: float
+    after: float
     gain: Interval
 
     def row(self, change: str, promised: Improvement | None, outcome: str | None = None) -> dict[str, Any]:
@@ -83,9 +85,9 @@ class Verified:
         ends = {"promised_pct": "gain", "promised_low_pct": "low", "promised_high_pct": "high"}
         return {
             "change": change,
-            "quantity": f"{self.quantity}_ns",
-            "before_ns": self.before_ns,
-            "after_ns": self.after_ns,
+            "quantity": f"{self.quantity}_{'mj' if self.quantity == ENERGY else 'ns'}",
+            "before": self.before,
+            "after": self.after,
             "measured_pct": 100 * self.gain.value,
             "measured_low_pct": 100 * self.gain.low,
             "measured_high_pct": 100 * self.gain.high,
@@ -99,6 +101,8 @@ def promise(one: Improvement, quantity: str) -> Times | None:
 
     Otherwise the wall time of the step is that of our loop over its calls, which is another host than the program.
     """
+    if quantity == ENERGY:
+        return one.energy
     if quantity == "busy" or one.wall is None or one.busy is None:
         return one.busy if quantity == "busy" else None
     pairs = (one.wall.before_ns, one.busy.before_ns), (one.wall.after_ns, one.busy.after_ns)
@@ -232,7 +236,7 @@ def _started(job: Job) -> Iterator[_Side]:
 
 @functools.cache
 def _tell(line: str) -> None:
-    """What a patch says, once."""
+    """What a patch says, or is not known, once."""
     sys.stderr.write(f"{line}\n")
 
 
@@ -240,16 +244,17 @@ def _tell(line: str) -> None:
 
 
 def compared(sides: Sides) -> list[Verified]:
-    """Busy and wall time of pairs of processes without and with a patch."""
-    return [_verified(name, sides) for name in QUANTITIES]
+    """Busy and wall time of pairs of processes without and with a patch, and their energy where there is a meter."""
+    reason = next((one.energy_reason for pair in sides for one in pair if one.energy_reason), None)
+    if reason is not None:
+        _tell(f"energy of the program: {reason}")
+    found = [_verified(name, sides, f"{name}_ns") for name in QUANTITIES]
+    measured = all(one.energy_mj for pair in sides for one in pair)
+    return [*found, _verified(ENERGY, sides, "energy_mj")] if measured else found
 
 
-def _verified(name: str, sides: Sides) -> Verified:
-    pairs = [
-        values
-        for before, after in sides
-        for values in zip(getattr(before, f"{name}_ns"), getattr(after, f"{name}_ns"), strict=False)
-    ]
+def _verified(name: str, sides: Sides, values: str) -> Verified:
+    pairs = [both for side in sides for both in zip(*(getattr(one, values) for one in side), strict=False)]
     old, new = (statistics.median(some) for some in zip(*pairs, strict=True))
     return Verified(name, old, new, median([1 - after / before if before else 0.0 for before, after in pairs]))
 
@@ -270,7 +275,8 @@ def median(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
 
 
 def judged(measured: Sequence[Verified]) -> str:
-    """`KEPT` where a quantity gains and no quantity may lose; else why not."""
+    """`KEPT` where a time gains and no time may be longer; else why not."""
+    measured = [each for each in measured if each.quantity in QUANTITIES]
     if any(each.gain.high < 0 for each in measured):
         return SLOWER
     if any(each.gain.low < -MARGIN for each in measured):
@@ -365,7 +371,8 @@ class _Proof:
         return left
 
     def _gain(self, one: Improvement) -> float:
-        return max((each.gain.value for each in self._measured.get(id(one), ())), default=0.0)
+        times = (each for each in self._measured.get(id(one), ()) if each.quantity in QUANTITIES)
+        return max((each.gain.value for each in times), default=0.0)
 
     def saves(self, one: Improvement) -> bool:
         """Whether a change that was taken back saves time of the device."""

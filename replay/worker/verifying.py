@@ -4,28 +4,30 @@ A script marks its step with `torch.profiler.record_function`: the runs of a ran
 in names aside. Four are left for warming up, then every second one is timed and the others profiled. A model runs as
 `kerneldb record` runs it.
 
-Before each timed run it says `ready` on standard output, and goes on when it is told to: another process may have the
-device in between (`proving.py`). What the program itself writes goes to standard error.
+Where the device has a meter, the runs after these tell the energy of one (`windows.py`).
+
+Before each timed run or window it says `ready` on standard output, and goes on when it is told to: another process may
+have the device in between (`proving.py`). What the program itself writes goes to standard error.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from kerneldb import codec
 from kerneldb.errors import KerneldbError
 from kerneldb.replay.recording import workloads
 from kerneldb.replay.recording.settings import Settings
 from kerneldb.replay.rewrites import patching
+from kerneldb.replay.worker.windows import Turn, Windows
 
 WARM: Final = 4
 """Runs that are not timed: CUDA graphs of a compiled function are there after three."""
@@ -33,9 +35,6 @@ RUNS: Final = 12
 """Of each quantity."""
 READY: Final = "ready"
 DIGITS: Final = re.compile(r"\d+")
-
-Turn = Callable[[], bool]
-"""Waits until it is this process's turn; False where nobody asks any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +48,15 @@ class Job:
 
 @dataclass(slots=True)
 class Timed:
-    """Times of the runs of a step [ns]: of the clock, and of what it had the device (or the process) do."""
+    """Times of the runs of a step [ns]: of the clock, and of what it had the device (or the process) do.
+
+    `energy_mj` is of a run, one value for each window; `energy_reason` says why there are no more.
+    """
 
     wall_ns: list[float] = field(default_factory=list)
     busy_ns: list[float] = field(default_factory=list)
+    energy_mj: list[float] = field(default_factory=list)
+    energy_reason: str | None = None
 
 
 def main() -> int:
@@ -73,7 +77,7 @@ def main() -> int:
     except KerneldbError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    said.write(json.dumps({"wall_ns": found.wall_ns, "busy_ns": found.busy_ns}) + "\n")
+    said.write(codec.dump(found) + "\n")
     said.flush()
     return 0
 
@@ -86,10 +90,11 @@ def run(job: Job, turn: Turn = lambda: True) -> Timed:
     if patch is not None:
         patch.apply()
     work = workloads.make(job.workload, "eager", job.settings, workloads.Models(job.settings))
-    timed, on_gpu = Timed(), job.settings.on_gpu
-    for number in range(WARM + 2 * RUNS):
-        with _step(timed, number, turn, on_gpu=on_gpu):
-            work()
+    timed = Timed()
+    with _Steps(timed, job.settings, turn) as steps:
+        while not steps.over:
+            with steps.run():
+                work()
     return timed
 
 
@@ -97,7 +102,7 @@ def _script(job: Job, patch: Any, turn: Turn) -> Timed:
     import torch.profiler
 
     timed, wanted = Timed(), DIGITS.sub("#", job.workload)
-    numbers = iter(range(1 << 60))
+    steps = _Steps(timed, job.settings, turn)
 
     class Range(contextlib.ContextDecorator):
         """In place of `record_function`."""
@@ -109,22 +114,60 @@ def _script(job: Job, patch: Any, turn: Turn) -> Timed:
 
         def __enter__(self) -> Any:
             if self._counts:
-                self._stack.enter_context(_step(timed, next(numbers), turn, on_gpu=job.settings.on_gpu))
+                self._stack.enter_context(steps.run())
             return self
 
         def __exit__(self, *_: object) -> None:
             self._stack.close()
 
     torch.profiler.record_function = torch.autograd.profiler.record_function = Range
-    try:
-        if patch is None:
-            workloads.Script(job.settings.script)()
-        else:
-            patch.run(list(job.settings.script))
-    except SystemExit as ended:  # as many scripts end, also where all is well
-        if ended.code:
-            raise
+    with steps:
+        try:
+            if patch is None:
+                workloads.Script(job.settings.script)()
+            else:
+                patch.run(list(job.settings.script))
+        except SystemExit as ended:  # as many scripts end, also where all is well
+            if ended.code:
+                raise
     return timed
+
+
+class _Steps:
+    """The runs of a step, each with what is measured in it; with `with` until the program ends."""
+
+    def __init__(self, timed: Timed, settings: Settings, turn: Turn) -> None:
+        self._timed = timed
+        self._settings = settings
+        self._turn = turn
+        self._number = 0
+        self._meter: Windows | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._meter is not None:
+            self._meter.close()
+
+    @property
+    def over(self) -> bool:
+        """Whether all is measured."""
+        return self._number >= WARM + 2 * RUNS and self._meter is not None and self._meter.over
+
+    @contextlib.contextmanager
+    def run(self) -> Iterator[None]:
+        """The next run."""
+        number, self._number = self._number, self._number + 1
+        if number < WARM + 2 * RUNS:
+            with _step(self._timed, number, self._turn, on_gpu=self._settings.on_gpu):
+                yield
+            return
+        if self._meter is None:
+            self._meter = Windows(self._timed, self._settings, self._turn)
+        self._meter.before()
+        yield
+        self._meter.after()
 
 
 @contextlib.contextmanager

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,8 @@ from kerneldb.replay.wire.steps import Tensor
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install torch==2.13.0)")
 from kerneldb.replay import rewrites  # noqa: E402 (torch is needed)
 from kerneldb.replay.errors import ReplayError  # noqa: E402
-from kerneldb.replay.rewrites import patching, trial, views  # noqa: E402
+from kerneldb.replay.recording.measuring import Interval  # noqa: E402
+from kerneldb.replay.rewrites import patching, search, trial, views  # noqa: E402
 from kerneldb.replay.rewrites.attention import Attention  # noqa: E402
 from kerneldb.replay.rewrites.backends import AttentionBackend  # noqa: E402
 from kerneldb.replay.rewrites.bags import EmbeddingBags  # noqa: E402
@@ -30,9 +33,9 @@ from kerneldb.replay.rewrites.many import Foreach, FusedAdam  # noqa: E402
 from kerneldb.replay.rewrites.norms import LayerNorm, RmsNorm  # noqa: E402
 from kerneldb.replay.rewrites.products import MergedProducts  # noqa: E402
 from kerneldb.replay.rewrites.region import CannotTryError, graph, region  # noqa: E402
-from kerneldb.replay.rewrites.search import ELSEWHERE, FASTER, Search, slowest  # noqa: E402
+from kerneldb.replay.rewrites.search import BROKEN_OFF, ELSEWHERE, FASTER, Search, slowest  # noqa: E402
 from kerneldb.replay.rewrites.settings import ReducedPrecision  # noqa: E402
-from kerneldb.replay.rewrites.trial import Bench  # noqa: E402
+from kerneldb.replay.rewrites.trial import Bench, Compared  # noqa: E402
 from tests.replay.taped import flow_of, inputs_of  # noqa: E402
 
 
@@ -416,6 +419,74 @@ def test_another_way_is_tried_only_where_the_first_pays(monkeypatch: pytest.Monk
         search.run([Halved(), Doubled()], frozenset())
         tried = [one.rewrite.name for one in search.tried]
         assert tried == wanted
+
+
+def test_another_way_comes_before_parts_and_is_broken_off_when_the_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A compiler that chooses among many kernels takes minutes, and would take them from all that comes after it."""
+
+    class Endless(Halved):
+        name, refines = "endless", "halved"
+
+        def find(self, flow: Flow) -> Any:
+            (one,) = super().find(flow)
+            yield dataclasses.replace(one, make=lambda: endless)
+
+    def endless(*_: Any) -> Any:
+        while True:  # as an autotuner does, which takes each failure for a slow kernel
+            with contextlib.suppress(Exception):
+                threading.Event().wait(0.01)
+
+    def program(one: Any, by: Any) -> Any:
+        return torch.add(torch.mm(one, by), torch.mm(one, by))
+
+    flow = flow_of(program, x(4, 4), x(4, 4))
+    bench = Bench(flow.player, on_cpu=True, seconds=0.02, meter=lambda *_: (None, "no meter"))
+    monkeypatch.setattr(Bench, "compare", lambda *_: [Compared(2.0, 1.0, Interval(0.5, 0.4, 0.6))] * 2)
+    sent = list[Any]()
+    monkeypatch.setattr(search, "limited", lambda _: trial.limited(0.2))
+    Search(flow, bench, sent.append, 600.0).run([Halved(), Endless()], frozenset())
+    by = {one.rewrite: one for one in sent}
+    assert by["halved"].status == "accepted"
+    assert (by["endless"].status, by["endless"].reason) == ("not tried", BROKEN_OFF)
+
+
+def test_memory_that_nothing_in_the_recording_wrote_is_zeros_wherever_calls_are_compared() -> None:
+    """Left as the allocator gives it, it would be other numbers in the original than in what is to replace it."""
+    flow = flow_of(sums, x(3, 4), x(3, 4))
+    covered = region(flow, [0, 1])
+    given = inputs_of(flow, Proposal(covered, None, Change("advice")))
+    made = graph(covered)
+    assert "zero_" in made.code
+    torch.testing.assert_close(list(made(*given)), given)
+
+
+def test_what_is_nothing_but_rounding_is_not_compared_and_what_is_no_number_is_refused() -> None:
+    def lost(value: Any) -> Any:
+        return torch.ops.aten.add.Scalar(torch.ops.aten.add.Scalar(value, 1e12), -1e12)
+
+    flow = flow_of(lost, x(3, 4))
+    covered = region(flow, [0, 1])
+    given = inputs_of(flow, Proposal(covered, None, Change("advice")))
+    found = check(covered, lambda one: [3 * one], given)
+    assert (found.refused, found.compared) == (None, False)
+    assert "no number" in str(check(covered, lambda one: [one / 0 - one / 0], given).refused)
+
+
+def test_states_of_an_optimizer_are_as_they_were_for_each_comparison() -> None:
+    """Of a variance below zero the first run would make parameters that are no numbers, and compare nothing."""
+
+    def step(weight: Any, gradient: Any, variance: Any) -> None:
+        torch.ops.aten.mul_.Tensor(variance, torch.ops.aten.mul.Tensor(gradient, gradient))
+        torch.ops.aten.addcdiv_(weight, gradient, torch.ops.aten.sqrt(variance))
+
+    flow = flow_of(step, x(3, 4), x(3, 4), x(3, 4).abs())
+    weight = flow.player.view(flow.player.step.calls[-1].inputs[0][0])
+    assert bool(torch.isfinite(weight).all())
+    weight.fill_(float("nan"))
+    flow.player.renew()
+    assert bool(torch.isfinite(weight).all())
 
 
 def test_float8_says_its_error_in_numbers() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kerneldb import codec
+
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install torch==2.13.0)")
 from kerneldb.replay.errors import ReplayError  # noqa: E402
 from kerneldb.replay.recording.measuring import Interval  # noqa: E402
@@ -18,7 +20,7 @@ from kerneldb.replay.rewrites.flow import Frame, Frames  # noqa: E402
 from kerneldb.replay.rewrites.norms import RmsNorm  # noqa: E402
 from kerneldb.replay.rewrites.search import Search  # noqa: E402
 from kerneldb.replay.wire.improvements import Improvement, Times  # noqa: E402
-from kerneldb.replay.worker import improving, proving, verifying  # noqa: E402
+from kerneldb.replay.worker import improving, proving, verifying, windows  # noqa: E402
 from kerneldb.replay.worker.proving import (  # noqa: E402
     KEPT,
     NO_GAIN,
@@ -32,6 +34,7 @@ from kerneldb.replay.worker.proving import (  # noqa: E402
     prove,
 )  # fmt: skip
 from kerneldb.replay.worker.verifying import Job, Timed  # noqa: E402
+from tests.recording.meters import open_fake  # noqa: E402
 from tests.replay.taped import flow_of  # noqa: E402
 
 FRAME = {"path": "model.py", "line": 3, "function": "forward", "module": "Model"}
@@ -115,6 +118,57 @@ def test_the_interval_of_a_median_is_that_of_order_statistics_and_as_wide_as_pro
     assert (apart.low, apart.high) == (pytest.approx(-1 / 9), pytest.approx(0.1))
 
 
+def test_energy_is_told_beside_what_was_promised_and_does_not_judge() -> None:
+    before, after = (Timed([one] * 12, [one] * 12, [energy] * 2) for one, energy in ((100.0, 40.0), (90.0, 50.0)))
+    busy, wall, energy = measured = compared([(before, after)] * 2)
+    assert judged(measured) == judged([busy, wall]) == KEPT
+    promised = dataclasses.replace(improvement("compile", "compile"), energy=Times(8.0, 10.0, -0.2, -0.3, -0.1))
+    row = energy.row("compile", promised)
+    assert (row["quantity"], row["before"], row["after"]) == ("energy_mj", 40.0, 50.0)
+    assert (row["measured_pct"], row["promised_pct"], row["promised_low_pct"]) == (-25.0, -20.0, -30.0)
+
+
+def test_without_a_meter_the_reason_is_said_once(capfd: pytest.CaptureFixture[str]) -> None:
+    proving._tell.cache_clear()
+    side = Timed([1.0] * 12, [1.0] * 12, energy_reason="no meter in this test")
+    for _ in range(2):
+        assert [one.quantity for one in compared([(side, side)])] == ["busy", "wall"]
+    assert capfd.readouterr().err == "energy of the program: no meter in this test\n"
+
+
+LONG = """
+import time
+from torch.profiler import record_function
+for number in range(600):
+    with record_function(f"step {number}"):
+        time.sleep(0.002)
+"""
+
+
+def test_energy_of_a_step_is_that_of_windows_of_runs_while_the_program_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The meter always draws 50 W: a run of 2 ms at least takes 100 mJ at least."""
+    script, turns = tmp_path / "long.py", list[int]()
+    script.write_text(LONG, encoding="utf-8")
+    for holder in (torch.profiler, torch.autograd.profiler):
+        monkeypatch.setattr(holder, "record_function", holder.record_function)  # put back afterwards
+    monkeypatch.setattr(windows, "WINDOW_S", 0.1)
+    monkeypatch.setattr(windows, "open_meter", open_fake)
+    settings = resolved(Settings("", device="cpu", script=(str(script),), trace_only=True))
+
+    def turn() -> bool:
+        turns.append(1)
+        return True
+
+    found = verifying.run(Job(settings, "step 1"), turn)
+    assert found.energy_reason is None
+    assert len(found.energy_mj) == windows.WINDOWS
+    assert all(energy > 90 for energy in found.energy_mj)
+    assert len(turns) == 2 * verifying.RUNS + windows.WINDOWS
+    assert codec.load(Timed, codec.dump(found)).energy_mj == pytest.approx(found.energy_mj)
+
+
 SLEEPS = """
 import time
 from torch.profiler import record_function
@@ -148,7 +202,7 @@ def test_a_change_that_is_faster_by_the_clock_but_has_more_done_is_taken_back(
     monkeypatch.setattr(proving, "REPEATS", 1)
     (kept,), rows = proving.in_program([dataclasses.replace(one, change={"changes": [change]})], settings, "step 1")
     assert (kept.status, kept.reason) == ("rejected", SLOWER)
-    busy, wall = rows
+    busy, wall = rows[:2]  # energy, too, where the machine lets it be read
     assert busy["measured_high_pct"] < 0 < wall["measured_pct"]
     assert busy["outcome"] == SLOWER
 
@@ -266,7 +320,7 @@ def test_a_rewrite_is_tried_in_a_step_written_as_a_patch_and_verified_on_the_pro
         return compared([(before, verifying.run(Job(settings, "step 1", str(patch))))])
 
     _, rows = prove(found, measure)
-    assert [row["quantity"] for row in rows] == ["busy_ns", "wall_ns"]
-    assert all(row["before_ns"] > 0 < row["after_ns"] for row in rows)
+    assert [row["quantity"] for row in rows[:2]] == ["busy_ns", "wall_ns"]
+    assert all(row["before"] > 0 < row["after"] for row in rows)
     assert rows[0]["promised_pct"] is None  # no row of all together was made
     assert "program.py:5 norm: rms_norm" in capfd.readouterr().err
