@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -312,7 +313,9 @@ def _say_counters(plan: Plan, options: Options) -> None:
     if options.counters:
         from kerneldb.replay.host.counting import estimate
 
-        kernels = sum(kernel.kind == "kernel" for item in plan.items for kernel in item.kernels)
+        calls = Counter(call.item for step in plan.steps for call in step.calls)
+        times = {item.id: min(options.counted, calls[item.id]) if plan.steps else 1 for item in plan.items}
+        kernels = sum(times[item.id] for item in plan.items for kernel in item.kernels if kernel.kind == "kernel")
         passes, seconds = estimate(kernels, options.counters, steps=bool(plan.steps))
         note(f"counters of {kernels:,} kernels: about {passes} passes each, {seconds:,.0f} s after their replay")
 

@@ -31,7 +31,10 @@ ALWAYS: Final = ("LaunchStats", "gpu__time_duration.sum")
 """What says which kernel was profiled, and the duration that rates are taken over."""
 
 PASSES: Final = {"roofline": 13, "memory": 10, "compute": 8, "stalls": 6}
-"""Passes that a set takes on Hopper with ncu 2025.3, about; other metrics take one or two."""
+"""Passes that a set takes on Hopper with ncu 2025.3, about."""
+
+PER_PASS: Final = 4
+"""Other metrics that a pass has, about: bytes of DRAM and L2, occupancy and duration took one."""
 
 AMD_SETS: Final = {
     "roofline": ("FETCH_SIZE", "WRITE_SIZE", "OccupancyPercent"),
@@ -83,4 +86,7 @@ def unknown(names: tuple[str, ...]) -> list[str]:
 def passes(names: tuple[str, ...]) -> int:
     """About how often each kernel runs, so that Nsight Compute has these sets and metrics."""
     sets = [PASSES[name] for name in names if name in PASSES]
-    return max(sets, default=0) + sum(sorted(sets)[:-1]) // 2 + sum(name not in PASSES for name in names) or 1
+    return (
+        max(sets, default=0) + sum(sorted(sets)[:-1]) // 2 + -(-sum(name not in PASSES for name in names) // PER_PASS)
+        or 1
+    )

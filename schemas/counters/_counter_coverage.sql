@@ -13,6 +13,7 @@ covering AS (
         signature_id,
         any_value(method) AS method,
         any_value(candidates) AS candidates,
+        any_value(gpu) AS gpu,
         max(launches) AS profiled,
         count(*) AS metrics,
         bool_or(metric = 'sm__throughput.avg.pct_of_peak_sustained_elapsed')
@@ -45,7 +46,8 @@ SELECT
     coalesce(m.has_throughput, false) AS has_throughput,
     coalesce(m.has_dram, false) AS has_dram,
     coalesce(m.has_occupancy, false) AS has_occupancy,
-    coalesce(m.has_roofline, false) AS has_roofline
+    coalesce(m.has_roofline, false) AS has_roofline,
+    m.gpu
 FROM chosen AS c
 LEFT JOIN covering AS m USING (signature_id)
 ORDER BY c.total_ns DESC, c.trace, c.signature_id;

@@ -16,6 +16,7 @@
 --   has_dram BOOLEAN: Whether DRAM bytes or throughput are known.
 --   has_occupancy BOOLEAN: Whether achieved occupancy is known.
 --   has_roofline BOOLEAN: Whether the inputs of the roofline are known.
+--   gpu: as in signature_counters
 -- Example:
 --   SELECT short_name, share_pct, covered, method FROM counter_coverage() LIMIT 10;
 CREATE OR REPLACE MACRO counter_coverage(source := 'kernels') AS TABLE

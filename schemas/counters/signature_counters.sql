@@ -1,6 +1,7 @@
 -- The counters of each signature: measured on its own profiled launches, on its replayed calls, or else on those of its matches in other traces.
 --
--- The best method that leads to any counts, and of what it finds those of the same run, if there are any.
+-- The best method that leads to any counts, and of what it finds those of the same run, if there are any. Of replays in several states of the caches the
+-- one nearest to a program counts, metric by metric: in context, mixed, warm, cold.
 --
 -- Columns:
 --   signature_id: as in signature_matches
@@ -13,6 +14,7 @@
 --   candidates BIGINT: Number of signatures that the launches belong to; with several, the figures mix launches that may differ.
 --   measured_ids VARCHAR[]: The signatures that these launches belong to.
 --   gpu VARCHAR: Model of GPU that they were measured on; several with commas between.
+--   cache VARCHAR: State of the caches in the replay: in context, mixed, warm or cold; NULL where they were measured on a program.
 -- Example:
 --   SELECT signature_id, mean, launches, method, candidates FROM signature_counters WHERE metric = 'gpu__time_duration.sum';
 CREATE OR REPLACE VIEW signature_counters AS
@@ -22,6 +24,7 @@ WITH profiled AS (
         l.launch_index,
         l.signature_id,
         t.kind = 'replay' AS is_replay,
+        CASE WHEN t.kind = 'replay' THEN t.metadata->>'cache' END AS cache,
         coalesce(d.gpu, d.name) AS gpu
     FROM launches AS l
     INNER JOIN traces AS t USING (trace_id)
@@ -79,21 +82,28 @@ nearest AS (
     GROUP BY p.signature_id
 ),
 
-counted AS (
-    SELECT
-        n.signature_id,
-        m.metric,
-        min(m.unit) AS unit,
-        avg(m.value) AS mean,
-        min(m.value) AS min,
-        max(m.value) AS max,
-        count(DISTINCT (l.trace_id, l.launch_index)) AS launches,
-        string_agg(DISTINCT l.gpu, ', ' ORDER BY l.gpu) AS gpu
+found AS (
+    SELECT n.signature_id, m.metric, m.unit, m.value, l.trace_id, l.launch_index, l.gpu, l.cache
     FROM (SELECT signature_id, method, unnest(measured_ids) AS other_id FROM nearest) AS n
     INNER JOIN profiled AS l ON l.signature_id = n.other_id AND (n.method <> 'own' OR NOT l.is_replay)
     INNER JOIN launch_metrics AS m ON l.trace_id = m.trace_id AND l.launch_index = m.launch_index
     WHERE m.value IS NOT NULL AND m.instance IS NULL
-    GROUP BY n.signature_id, m.metric
+    QUALIFY _cache_order(l.cache) = min(_cache_order(l.cache)) OVER (PARTITION BY n.signature_id, m.metric)
+),
+
+counted AS (
+    SELECT
+        signature_id,
+        metric,
+        min(unit) AS unit,
+        avg(value) AS mean,
+        min(value) AS min,
+        max(value) AS max,
+        count(DISTINCT (trace_id, launch_index)) AS launches,
+        string_agg(DISTINCT gpu, ', ' ORDER BY gpu) AS gpu,
+        any_value(cache) AS cache
+    FROM found
+    GROUP BY signature_id, metric
 )
 
 SELECT
@@ -107,6 +117,7 @@ SELECT
     n.method,
     len(n.measured_ids) AS candidates,
     n.measured_ids,
-    c.gpu
+    c.gpu,
+    c.cache
 FROM counted AS c
 INNER JOIN nearest AS n ON c.signature_id = n.signature_id;

@@ -1,5 +1,5 @@
 -- Counters of the signature $signature_id that people look at first; the view has all.
-SELECT c.metric, c.mean, c.min, c.max, c.unit, c.launches, c.method, c.candidates, c.gpu, c.measured_ids
+SELECT c.metric, c.mean, c.min, c.max, c.unit, c.launches, c.method, c.candidates, c.gpu, c.cache, c.measured_ids
 FROM signature_counters AS c
 INNER JOIN (
     SELECT unnest(metrics) AS metric, generate_subscripts(metrics, 1) AS place

@@ -27,6 +27,7 @@ per_launch AS (
         any_value(r.signature_id) AS signature_id,
         any_value(coalesce(d.gpu, d.device_name)) AS model,
         any_value(t.kind = 'replay') AS of_replay,
+        any_value(CASE WHEN t.kind = 'replay' THEN _cache_order(t.metadata->>'cache') ELSE 0 END) AS cache_order,
         sum(r.flops_per_second * l.duration_ns) / 1e9 AS flops,
         min(r.bytes_per_second * l.duration_ns) / 1e9 AS moved_bytes,
         arg_min(r.peak_flops_per_second, (-r.flops_per_second, r.peak_flops_per_second)) AS peak_flops_per_second,
@@ -44,10 +45,16 @@ SELECT
     grouping(model) = 1 AS is_total,
     count(DISTINCT coalesce(model, '')) AS models,
     max(model) AS any_model,
+    string_agg(DISTINCT model, ', ' ORDER BY model) AS all_models,
     bool_and(of_replay) AS of_replay,
     avg(flops) AS flops,
     avg(moved_bytes) AS moved_bytes,
     avg(peak_flops_per_second) AS peak_flops_per_second,
     avg(peak_bytes_per_second) AS peak_bytes_per_second
-FROM (FROM per_launch QUALIFY of_replay = bool_and(of_replay) OVER (PARTITION BY signature_id, model))
+FROM (
+    FROM per_launch
+    QUALIFY
+        of_replay = bool_and(of_replay) OVER (PARTITION BY signature_id, model)
+        AND cache_order = min(cache_order) OVER (PARTITION BY signature_id, model)
+)
 GROUP BY GROUPING SETS ((signature_id, model), (signature_id));

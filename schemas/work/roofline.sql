@@ -41,6 +41,7 @@
 --   modelled_flops DOUBLE [FLOP]: Operations of a launch by the model over shapes, also where counters stand in `flops`.
 --   modelled_bytes DOUBLE [bytes]: Bytes of a launch by that model.
 --   work_method VARCHAR: That model.
+--   counted_on VARCHAR: Model of GPU that the counters in `flops` and `moved_bytes` were read on; NULL where they are modelled.
 --   gemm_m, gemm_n, gemm_k, gemm_batch: as in kernels
 -- Example:
 --   SELECT kernel, intensity, pct_peak_flops, pct_peak_bandwidth, bound FROM roofline() WHERE intensity IS NOT NULL;
@@ -103,6 +104,7 @@ _counted AS (
         r.method,
         coalesce(own.flops, k.flops) AS flops,
         coalesce(own.moved_bytes, k.moved_bytes) AS moved_bytes,
+        coalesce(own.model, k.all_models) AS counted_on,
         CASE
             WHEN own.signature_id IS NOT NULL THEN own.peak_flops_per_second
             WHEN k.models = 1 AND (c.model IS NULL OR k.any_model IS NULL) THEN k.peak_flops_per_second
@@ -130,6 +132,7 @@ _known AS (
         CASE
             WHEN k.moved_bytes > 0 AND (k.flops > 0 OR coalesce(c.flops, 0) = 0) THEN k.method ELSE c.work_method
         END AS method,
+        CASE WHEN k.moved_bytes > 0 AND (k.flops > 0 OR coalesce(c.flops, 0) = 0) THEN k.counted_on END AS counted_on,
         coalesce(c.peak_flops_per_second, k.peak_flops_per_second) AS peak_flops_per_second,
         coalesce(c.peak_bytes_per_second, k.peak_bytes_per_second) AS peak_bytes_per_second
     FROM _chosen AS c
@@ -161,6 +164,6 @@ SELECT
     100 * flops_per_second / nullif(CASE WHEN intensity < ridge THEN intensity * peak_bytes_per_second WHEN intensity >= ridge THEN peak_flops_per_second END, 0)
         AS pct_attainable,
     CASE WHEN pct_attainable < 5 THEN 'latency' WHEN intensity < ridge THEN 'memory' WHEN intensity >= ridge THEN 'compute' END AS bound,
-    signature_id, modelled_flops, modelled_bytes, work_method, gemm_m, gemm_n, gemm_k, gemm_batch
+    signature_id, modelled_flops, modelled_bytes, work_method, counted_on, gemm_m, gemm_n, gemm_k, gemm_batch
 FROM _rated
 ORDER BY total_ns DESC, trace, device, signature_id, inferred_id, inferred_by, timing;

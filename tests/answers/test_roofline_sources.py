@@ -105,6 +105,8 @@ def test_peaks_are_those_of_the_model_where_there_are_no_counters_too(database: 
     }
     on_models(database, Captures(tmp_path / "spools"), models)
     assert bandwidths(database) == {"large": 4800, "small": 1200, "again": 1200, "third": None, "unnamed": None}
+    assert of_trace(database, "again")["counted_on"] == "Small GPU"
+    assert of_trace(database, "third")["counted_on"] == "Big GPU, Small GPU"
 
 
 @pytest.mark.parametrize(("model", "asked"), [("Big GPU", None), (None, "Big GPU")])

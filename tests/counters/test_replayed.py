@@ -129,28 +129,35 @@ def test_counters_of_an_h100_reach_every_kernel_of_their_trace(tmp_path: Path) -
     covered = database.coverage().rows()
     assert all(row["covered"] and row["has_roofline"] and row["method"] == "replay" for row in covered)
     assert {row["gpu"] for row in database.sql("SELECT DISTINCT gpu FROM signature_counters").rows()} == {"H100 SXM"}
+    assert {row["gpu"] for row in covered} == {"H100 SXM"}
+    counted = [row["counted_on"] for row in database.analyze("roofline").rows() if "replay" in row["method"]]
+    assert set(counted) == {"H100 SXM"}
+    assert len(counted) == 82
     products = next(row for row in database.analyze("work_errors").rows() if row["category"] == "GEMM")
     assert abs(products["flops_error_pct"]) < 1
 
 
-def test_all_calls_of_an_item_that_were_profiled_are_its_counters(tmp_path: Path) -> None:
-    kernel = PlannedKernel(0, "s0", "kernel", grid=(2, 1, 1), block=(32, 1, 1), shared_bytes=0)
-    calls = [
-        (f"i{counting.NTH}0", kernel),
-        ("j", dataclasses.replace(kernel, name="other")),
-        (f"i{counting.NTH}1", kernel),
-    ]
-    (tmp_path / "page.csv").write_text(fake_ncu.page([*calls, (f"i{counting.NTH}2", kernel)], 7))
+def test_all_calls_of_an_item_that_were_profiled_are_its_counters_in_one_state_of_the_caches(tmp_path: Path) -> None:
+    grid, block = (2, 1, 1), (32, 1, 1)
+    kernel = PlannedKernel(0, "s0", "kernel", grid=grid, block=block, shared_bytes=0)
+    other = dataclasses.replace(kernel, name="other")
+    calls = [(f"i{counting.NTH}0", kernel), ("j", other), (f"i{counting.NTH}1", kernel), (f"i{counting.NTH}2", kernel)]
+    seen = KernelResult(0, "s0", "kernel", Grade.L0, replayed=Activity("kernel", "kernel", grid=grid, block=block))
     database = kerneldb.open(Warehouse.create_or_open(tmp_path / "k.duckdb").path)
-    seen = KernelResult(
-        0, "s0", "kernel", Grade.L0, replayed=Activity("kernel", "kernel", grid=(2, 1, 1), block=(32, 1, 1))
-    )
-    call = CallResult("i", "aten", "mixed", OK, Grade.L0, kernels=(seen,))
-    found = journal.Journal(RunFacts("r1", "2026-11-26T12:00:00", "mixed", "cuda:0"), {("i", "mixed"): call})
-    batch = Counters(("page.csv",), ("i",), {}, "ncu 2025.3.1.0")
-    item = Item("i", "aten", None, (kernel,))
-    assert counting.keep(database.warehouse, {"i": item}, found, tmp_path, batch) == {"i": None}
-    assert database.sql("SELECT launches FROM traces WHERE kind = 'replay'").rows() == [{"launches": 3}]
+    states = []
+    for number, cache in enumerate(("cold", "mixed", "warm")):
+        (tmp_path / f"{cache}.csv").write_text(fake_ncu.page(calls[number:], 7 + number))
+        call = CallResult("i", "aten", cache, OK, Grade.L0, kernels=(seen,))
+        facts = RunFacts(f"r{number}", "2026-11-26T12:00:00", cache, "cuda:0")
+        batch = Counters((f"{cache}.csv",), ("i",), {}, "ncu 2025.3.1.0")
+        found = journal.Journal(facts, {("i", cache): call})
+        assert counting.keep(database.warehouse, {"i": Item("i", "aten", None, (kernel,))}, found, tmp_path, batch) == {
+            "i": None
+        }
+        states += database.sql(
+            "SELECT DISTINCT cache, launches FROM signature_counters WHERE metric LIKE 'dram%'"
+        ).rows()
+    assert [(row["cache"], row["launches"]) for row in states] == [("cold", 3), ("mixed", 2), ("mixed", 2)]
 
 
 def test_a_plan_of_another_vendor_needs_the_profiler_of_this_machine(
