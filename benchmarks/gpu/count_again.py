@@ -86,6 +86,7 @@ class Counted(Run):
 
 def record(run: Counted, name: str) -> bool:
     """Record and ingest, and plan."""
+    shutil.rmtree(run.folder / name, ignore_errors=True)  # of a call that was stopped
     words = ["record", "--output", str(run.folder / name), "--seconds", "1", "--iterations", "2"]
     if name != STRIPPED:
         script, *arguments = SCRIPTS[name]
