@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import importlib.util
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from kerneldb.agents import RUNS, answers, skill
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kerneldb.api.history import History
 
     Tool = Callable[..., dict[str, Any]]
+    Awaited = Callable[..., Awaitable[dict[str, Any]]]
 
 HOST: Final = "127.0.0.1"
 """The server listens to this machine only."""
@@ -64,16 +65,17 @@ def server(database: Database, allowed: Iterable[str] = ()) -> MCPServer:
     for name in TOOLS:
         tool = getattr(tools, name)
         reads = ToolAnnotations(read_only_hint=name not in RUNS, open_world_hint=False)
-        made.tool(name, description=inspect.getdoc(tool), annotations=reads)(_safe(tool))
+        made.tool(name, description=inspect.getdoc(tool), annotations=reads)(_safe(tool, name))
     return made
 
 
-def _safe(tool: Tool) -> Tool:
+def _safe(tool: Tool, name: str) -> Awaited:
     """The tool, which answers with a reason where it would fail; with the types that its text names."""
+    from kerneldb.agents import ending
 
     @functools.wraps(tool)
-    def wrapper(*args: Any, **kwargs: Any) -> dict[str, Any]:
-        return answers.answered(lambda: tool(*args, **kwargs))
+    async def wrapper(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        return await ending.awaited(functools.partial(tool, *args, **kwargs), ending.seconds_of(name))
 
     known = inspect.signature(tool, eval_str=True)
     described = [one.replace(annotation=_described(one.annotation)) for one in known.parameters.values()]

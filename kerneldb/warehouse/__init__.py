@@ -136,11 +136,12 @@ class Warehouse:
         if self.place.is_lake:
             from kerneldb.warehouse import lakes
 
-            with lakes.reading(self.place) if read_only else lakes.writing(self.place) as con:
+            with lakes.reading(self.place) if read_only else lakes.writing(self.place) as con, execute.held(con):
                 yield con
         else:
             session = session_of(self.path)
-            with session.reading(self.lock_timeout) if read_only else session.writing(self.lock_timeout) as con:
+            wait = self.lock_timeout
+            with session.reading(wait) if read_only else session.writing(wait) as con, execute.held(con):
                 yield con
 
     def release(self) -> None:

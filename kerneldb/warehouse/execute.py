@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import re
 import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -137,6 +138,51 @@ def interruptible(con: Connection, work: Callable[[], T]) -> T:
     if errors:
         raise errors.pop()  # held nowhere else: its traceback holds this frame
     return results[0]
+
+
+class Interrupter:
+    """Ends the statements of work that runs `with` it in another thread, on whatever connections it opens."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._held: list[Connection] = []
+        self._token: contextvars.Token[Interrupter | None] | None = None
+        self.used = False
+
+    def interrupt(self) -> None:
+        """End what runs now. Between two statements an interrupt is forgotten: again, while there is work."""
+        with self._guard:
+            self.used = True
+            for con in self._held:
+                con.interrupt()
+
+    def __enter__(self) -> None:
+        self._token = INTERRUPTER.set(self)
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            INTERRUPTER.reset(self._token)
+
+    @contextlib.contextmanager
+    def holding(self, con: Connection) -> Iterator[None]:
+        """Let a connection be interrupted until it is closed."""
+        with self._guard:
+            self._held.append(con)
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._held.remove(con)
+
+
+INTERRUPTER: Final = contextvars.ContextVar[Interrupter | None]("INTERRUPTER", default=None)
+"""What may end the work of this thread."""
+
+
+def held(con: Connection) -> contextlib.AbstractContextManager[None]:
+    """Let a connection that is opened be interrupted by what may end the work of this thread."""
+    interrupter = INTERRUPTER.get()
+    return contextlib.nullcontext() if interrupter is None else interrupter.holding(con)
 
 
 def _await(con: Connection, done: threading.Event) -> None:
