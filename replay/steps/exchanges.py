@@ -181,11 +181,13 @@ def _reduce(one: StepExchange, given: Tensors, taken: Tensors) -> None:
 
 
 def _all_gather(one: StepExchange, given: Tensors, taken: Tensors) -> None:
-    _dist().all_gather_into_tensor(one.taken(taken), one.given(given), group=one.group)
+    gather = getattr(_dist(), "all_gather_single", None) or _dist().all_gather_into_tensor  # before PyTorch 2.13
+    gather(one.taken(taken), one.given(given), group=one.group)
 
 
 def _reduce_scatter(one: StepExchange, given: Tensors, taken: Tensors) -> None:
-    _dist().reduce_scatter_tensor(one.taken(taken), one.given(given), op=one.reduction, group=one.group)
+    scatter = getattr(_dist(), "reduce_scatter_single", None) or _dist().reduce_scatter_tensor
+    scatter(one.taken(taken), one.given(given), op=one.reduction, group=one.group)
 
 
 def _all_to_all(one: StepExchange, given: Tensors, taken: Tensors) -> None:

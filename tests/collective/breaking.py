@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from kerneldb.replay.routes import collective
 from kerneldb.replay.routes.collective import Exchange
+from kerneldb.replay.steps import exchanges
+from kerneldb.replay.steps.exchanges import StepExchange
 
 LIBRARY = torch.library.Library("kerneldb_fleet", "DEF")
 LIBRARY.define("kill(Tensor self) -> Tensor")
@@ -33,6 +36,14 @@ def _kill_second(one: Exchange) -> None:
     collective.EXCHANGES["allreduce"](one)
 
 
+def _raise_second(one: StepExchange, given: Sequence[Any], taken: Sequence[Any]) -> None:
+    if torch.distributed.get_rank() == 1:
+        message = "one rank alone cannot make it"
+        raise RuntimeError(message)
+    exchanges.EXCHANGES["allreduce"](one, given, taken)
+
+
 LIBRARY.impl("kill", _kill, "CPU")
 LIBRARY.impl("sleep", _sleep, "CPU")
 collective.EXCHANGES["killing"] = _kill_second
+exchanges.EXCHANGES["raising"] = _raise_second

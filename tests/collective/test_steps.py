@@ -81,6 +81,21 @@ def test_two_ranks_run_a_step_at_once_with_their_exchanges(tmp_path: Path) -> No
         assert (sums.recorded_ns, sums.waited_ns) == ((900, 0) if name == "step0" else (400, 500))
 
 
+@pytest.mark.thorough
+def test_an_exchange_that_fails_on_one_rank_ends_no_wait_and_is_stood_in_for_on_all(tmp_path: Path) -> None:
+    operations = ("allreduce", "raising")
+    path, heard = tmp_path / "p.plan", list[Any]()
+    plan.write(Plan((product(), *map(exchange, operations)), steps=(step(0, operations), step(1, operations))), path)
+    options = Options(device="cpu", energy=False, runs=2, modules=("tests.collective.breaking",))
+    assert together.run(path, tmp_path / "j", options, ("cpu", "cpu"), listen=heard.append).finished
+    (one,) = fleet.journals(tmp_path / "j")
+    found = journal.read(one).steps
+    (lost,) = [event for event in heard if event["event"] == "worker"]
+    assert lost["item"] == "raising"
+    assert {(result.rebuilt, result.filled) for result in found.values()} == {(2, 1)}
+    assert len(found) == 2
+
+
 def planned(folder: Path, where: str | None = None, **more: Any) -> list[Step]:
     with kerneldb.open(folder / "k.duckdb") as opened:
         opened.ingest([path.parent for path in two_ranks.make(folder / "job", **more)], run="job")
