@@ -2,6 +2,8 @@
 
     python benchmarks/gpu/replay_steps.py FOLDER SECONDS [--only NAME …] [--parts record,step,alone,again]
 
+`--only prefill --parts record,step` is the prefill of the decoder alone, call by call and as a graph (150 s).
+
 Each program has a database of its own in FOLDER. What is done is not done again, and nothing begins that would not end
 within SECONDS, so that several calls on one machine make the whole. Prints a line for each part.
 """
@@ -26,9 +28,14 @@ DECODER = (
     "llama-2-7b", "--layers", "8", "--batch", "4", "--prompt", "512", "--new-tokens", "4", "--workloads",
     "prefill,decode", "--cuda-graphs",
 )  # fmt: skip
+PREFILL = tuple("prefill" if word == "prefill,decode" else word for word in DECODER)
+MODELS = {"decoder": DECODER, "prefill": PREFILL}
+STEADY = ("--load", "5", "--iterations", "12")
+"""A GPU that rested has higher clocks for some steps: the one that is replayed is not among them."""
+ITERATION = "ProfilerStep#8"
 NAMES = "SELECT name FROM traces ORDER BY name"
 PATIENCE = 100.0  # [s]
-LONGEST = {"record": 75.0, "step": 75.0, "alone": 60.0, "again": 45.0}  # [s] with which a part is begun
+LONGEST = {"record": 90.0, "step": 50.0, "alone": 60.0, "again": 45.0}  # [s] with which a part is begun
 
 
 @dataclass
@@ -68,11 +75,11 @@ class Run:
 
 def record(run: Run, name: str, _: str) -> bool:
     """Record and ingest; the plans are made while the next program is recorded."""
-    words = ["record", "--output", str(run.folder / name), "--seconds", "2", "--iterations", "3"]
-    words += DECODER if name == "decoder" else ("--script", PROGRAMS, "--", name)
+    words = ["record", "--output", str(run.folder / name), "--seconds", "6", *STEADY]
+    words += MODELS.get(name) or ("--script", PROGRAMS, "--", name)
     done = run.kerneldb(name, *words, said=f"{name}.record.txt")
     for stage in run.stages(name) if done else []:
-        run.plans.submit(_plan, run, name, stage, "step", "--in-context")
+        run.plans.submit(_plan, run, name, stage, "step", "--in-context", "--iteration", ITERATION)
         run.plans.submit(_plan, run, name, stage, "alone")
     return done
 
@@ -100,8 +107,8 @@ def _replay(run: Run, stage: str, part: str, *words: str) -> bool:
 
 def again(run: Run, name: str, _: str) -> bool:
     """Record once more, in another process: how far two recordings are apart."""
-    words = ["record", "--output", str(run.folder / f"{name}2"), "--seconds", "1.5", "--iterations", "3"]
-    words += DECODER if name == "decoder" else ("--script", PROGRAMS, "--", name)
+    words = ["record", "--output", str(run.folder / f"{name}2"), "--seconds", "1.5", *STEADY]
+    words += MODELS.get(name) or ("--script", PROGRAMS, "--", name)
     return run.kerneldb(f"{name}2", *words, said=f"{name}.again.txt")
 
 

@@ -182,11 +182,21 @@ def run(
 
     The processes of a job run each repetition together, from one start, and as many iterations.
     """
-    loop = _Loop(GpuPace(work) if settings.on_gpu else Pace(work), settings, ranks)
+    loop = _Loop(_pace(work, settings), settings, ranks)
     if meter is None or period is None:
         return [loop.run() for _ in range(REPETITIONS)], []
     samples: list[Sample] = []
     return [_measured(loop, meter, period, samples) for _ in range(REPETITIONS)], samples
+
+
+def load(work: Work, settings: Settings, ranks: Ranks = ALONE) -> None:
+    """Run a workload for the seconds under load that the settings ask for; all processes of a job equally often."""
+    if settings.load > 0:
+        _Loop(_pace(work, settings), settings, ranks).keep(settings.load)
+
+
+def _pace(work: Work, settings: Settings) -> Pace:
+    return GpuPace(work) if settings.on_gpu else Pace(work)
 
 
 def _measured(loop: _Loop, meter: Meter, period: CounterPeriod, samples: list[Sample]) -> Repetition:
@@ -241,6 +251,11 @@ class _Loop:
                 return now
             before = now
         return before
+
+    def keep(self, seconds: float) -> None:
+        """Iterations for about so long."""
+        first = self._timed(range(1))
+        self._timed(self._agreed(seconds, first))
 
     def _agreed(self, seconds: float, before: Repetition) -> Iterable[int]:
         """As many turns as take so long on the slowest rank."""

@@ -95,6 +95,7 @@ def _profile(work: Work, workload: str, settings: Settings, plain: Path, executi
             profile_memory=True,
             on_trace_ready=lambda done: done.export_chrome_trace(str(plain)),
             execution_trace_observer=observer,
+            experimental_config=sync_events() if settings.on_gpu else None,
         ) as profiler:
             for number in range(1 + settings.iterations):
                 with record_function(workload):
@@ -104,6 +105,15 @@ def _profile(work: Work, workload: str, settings: Settings, plain: Path, executi
                 profiler.step()
         if observer is not None:
             observer.unregister_callback()
+
+
+def sync_events() -> Any:
+    """What asks the profiler for waits of streams and of the host; None with a torch that has no such events."""
+    with contextlib.suppress(ImportError, TypeError):
+        from torch._C._profiler import _ExperimentalConfig
+
+        return _ExperimentalConfig(enable_cuda_sync_events=True)
+    return None
 
 
 def _forget_path(path: Path, name: str) -> None:
@@ -336,6 +346,7 @@ class _Recorder:
 
     def _trace(self, part: Part) -> None:
         work = self._make(part)
+        measuring.load(work, self._settings, self._ranks)
         self._ranks.wait()
         with contextlib.nullcontext() if self._meter is None else Sampler(self._meter, 0.1) as sampler:
             found = trace(work, part, self._settings, self._bundle.folder, self._ranks)

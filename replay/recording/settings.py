@@ -69,6 +69,7 @@ class Settings:
     compile: bool = option(default=False, flag=Flag("Through torch.compile; keeps the sources of its kernels."))
     seconds: float = option(12.0, Flag("Measured, per workload and mode.", least=0.1))
     iterations: int = option(2, Flag("Traced, per workload and mode.", least=1))
+    load: float = option(0.0, Flag("Seconds under load before it is traced: clocks as when it goes on.", least=0))
     trace_only: bool = option(default=False, flag=Flag("Trace, do not measure. With --output: do not ingest either."))
     stack: bool = option(
         default=False, flag=Flag("Also note the lines of code that call operators: the host is slower.")

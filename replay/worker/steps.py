@@ -46,6 +46,7 @@ WARM_SECONDS: Final = 3.0
 CPU_WARM_SECONDS: Final = 0.2
 WALL_SECONDS: Final = 3.0
 CPU_WALL_SECONDS: Final = 0.6
+LONGEST_REST: Final = 1.0
 CLOSE: Final = 0.1
 LOOKS: Final = 3
 """How often the step runs with each of several calls that fit."""
@@ -233,10 +234,20 @@ class StepRun:
         play()
         self._check()
 
+    def _paced(self, play: Callable[[], object], runs: int) -> None:
+        """Run the step again and again; the device rests between its runs as much as in the recorded step.
+
+        A device that rests less than when it was recorded draws more power, and has lower clocks.
+        """
+        for _ in range(runs):
+            ends = time.monotonic() + self._step.span_ns / 1e9
+            self._once(play)
+            if not self._options.on_cpu:
+                time.sleep(max(0.0, min(ends - time.monotonic(), LONGEST_REST)))
+
     def _profiled(self, play: Callable[[], object], runs: int | None = None) -> dict[str, list[Marked]]:
         with Session(gpu=not self._options.on_cpu) as session:
-            for _ in range(runs or self._options.runs):
-                self._once(play)
+            self._paced(play, runs or self._options.runs)
         return session.seen
 
     def _of_call(self, place: int, seen: Sequence[Activity], durations: Sequence[Sequence[float]]) -> list[Played]:
@@ -263,8 +274,7 @@ class StepRun:
             return
         self._warm(captured.replay)
         with Session(gpu=True, ordered=True) as session:
-            for _ in range(self._options.runs):
-                self._once(captured.replay)
+            self._paced(captured.replay, self._options.runs)
         streams = self._player.lanes.schedule.streams
         found = aligned_by_stream(launched, streams, session.activities, self._options.runs)
         if not all(self._ranks.gather(found is not None)) or found is None:

@@ -144,6 +144,27 @@ def test_busy_time_is_the_union_of_each_device() -> None:
     assert (found.count, found.busy_ns()) == (5, (15 + 5 + 7) * 1000)
 
 
+def test_a_workload_runs_under_load_before_it_is_traced_where_that_is_asked_for() -> None:
+    runs = []
+
+    class Counted:
+        tokens = None
+
+        def __call__(self) -> None:
+            runs.append(1)
+
+    measuring.load(Counted(), Settings("", device="cpu"))
+    assert not runs
+    measuring.load(Counted(), Settings("", device="cpu", load=0.01))
+    assert len(runs) > 1
+
+
+def test_waits_of_streams_are_asked_for_where_the_torch_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert recorder.sync_events() is not None
+    monkeypatch.setattr("torch._C._profiler._ExperimentalConfig", lambda: None)
+    assert recorder.sync_events() is None
+
+
 def test_the_path_that_the_profiler_wrote_to_is_forgotten(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text('{"traceEvents": [],\n"traceName": "/home/somebody/very/long/name.json"\n}')

@@ -180,6 +180,20 @@ def test_a_step_is_made_again_with_the_calls_that_were_chosen() -> None:
     assert player._standing["mm"].spec == CallSpec(fewer)
 
 
+def test_the_device_rests_between_runs_as_long_as_in_the_recorded_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests, asked = list[float](), Options(device="cuda:0")
+    monkeypatch.setattr("kerneldb.replay.worker.steps.time.sleep", rests.append)
+    monkeypatch.setattr(StepRun, "_check", lambda _: None)
+    made = dataclasses.replace(step(), span_ns=10**9)
+    run = StepRun(made, ITEMS, dataclasses.replace(asked, device="cpu"), lambda _: None)
+    run._options = asked
+    run._paced(lambda: None, 2)
+    assert [0.5 < one <= 1 for one in rests] == [True, True]
+    run._step = step()
+    run._paced(lambda: None, 1)
+    assert rests[2:] == [0.0]
+
+
 def test_kernels_of_a_graph_are_found_by_their_order() -> None:
     launched = [[Activity("kernel", "a")], [Activity("kernel", "b"), Activity("kernel", "a")]]
     came = [Activity("kernel", name, duration_ns=ns) for name, ns in (("a", 1), ("x", 9), ("b", 2), ("a", 3))]
