@@ -49,6 +49,10 @@ INTEGERS: Final = frozenset(
 CHUNK: Final = 1 << 24
 MASKED: Final = "masked"
 DOMINANT: Final = "dominant"
+GRAM: Final = "gram"
+FACTOR: Final = "factor"
+SHAPED: Final = frozenset({"masked", DOMINANT, GRAM, FACTOR})
+"""Kinds that say what the last two dims hold."""
 MATRIX: Final = 2
 ONEDNN: Final = "_mkldnn"
 
@@ -95,8 +99,11 @@ class Fill:
     range         0, 1, 2, … modulo high, from low    values       exactly `values`
     masked        as normal, and above the diagonal of the last two dims the least number of the dtype
     shuffled      as range, in random order           even         sizes that add up to low, of each `high` in a row
-    dominant      as normal, and on the diagonal of the last two dims more than their size: well-conditioned,
-                  and positive definite where one triangle is read
+    dominant      as normal, and on the diagonal of the last two dims more than their size
+    gram          products of the rows of such a matrix, and its size on the diagonal: positive definite, as
+                  covariances are; its factor is full
+    factor        as normal over the root of the size, and on the diagonal from 1 on: either triangle is
+                  well-conditioned, also with a diagonal that is taken to be 1
     """
 
     kind: str
@@ -203,15 +210,28 @@ def refill(tensor: Any, spec: TensorSpec, generator: Any = None) -> None:
     with torch.no_grad():
         if spec.dtype.startswith("float4"):
             flat.view(torch.uint8).random_(0, 256, generator=drawn)
-        elif spec.fill.kind in {"normal", "uniform", MASKED, DOMINANT}:
+        elif spec.fill.kind in SHAPED | {"normal", "uniform"}:
             _fill_real(flat, spec, drawn)
         else:
             _fill_exact(flat, spec.fill, drawn)
     if spec.fill.kind == MASKED:
         hide(tensor)
-    elif spec.fill.kind == DOMINANT and tensor.dim() >= MATRIX and 0 not in tensor.stride():
+    elif spec.fill.kind in SHAPED and tensor.dim() >= MATRIX and 0 not in tensor.stride():
         with torch.no_grad():
-            tensor.diagonal(0, -2, -1).add_(max(tensor.shape[-2:]) + 1)
+            _shape(tensor, spec.fill.kind)
+
+
+def _shape(tensor: Any, kind: str) -> None:
+    """Make a drawn tensor matrices of a kind."""
+    size, diagonal = max(tensor.shape[-2:]), tensor.diagonal(0, -2, -1)
+    if kind == FACTOR:
+        tensor.div_(size**0.5)
+        diagonal.copy_(diagonal.abs() + 1)
+    elif kind == GRAM and tensor.shape[-2] == tensor.shape[-1]:
+        tensor.copy_(tensor @ tensor.mH)
+        diagonal.add_(size)
+    else:
+        diagonal.add_(size + 1)
 
 
 def hide(scores: Any) -> None:
@@ -243,7 +263,7 @@ def _fill_real(flat: Any, spec: TensorSpec, generator: Any) -> None:
             drawn = torch.empty(part.shape, dtype=torch.float32, device=flat.device)
             _fill_real(drawn, TensorSpec((), (), "float32", spec.fill), generator)
             part.copy_(drawn)
-    elif spec.fill.kind in {"normal", MASKED, DOMINANT}:
+    elif spec.fill.kind in SHAPED | {"normal"}:
         flat.normal_(low, high, generator=generator)
     else:
         flat.uniform_(low, high, generator=generator)

@@ -15,7 +15,7 @@ from typing import Final
 
 from kerneldb.replay.resolve import outcomes, recorded
 from kerneldb.replay.resolve.recorded import Argument, Number
-from kerneldb.replay.resolve.tensors import DOMINANT, INTEGERS, MASKED, Fill, Shape
+from kerneldb.replay.resolve.tensors import DOMINANT, FACTOR, GRAM, INTEGERS, MASKED, SHAPED, Fill, Shape
 from kerneldb.replay.wire.plan import OpCall
 
 ACTIVATION: Final = Fill("normal", 0.0, 1.0)
@@ -28,6 +28,8 @@ TRUE: Final = Fill("constant", 1)
 DIVISOR: Final = Fill("uniform", 1.0, 4.0)
 MASK: Final = Fill("uniform", 0.0, 2.0)
 DIAGONAL: Final = Fill(DOMINANT, 0.0, 0.5)
+DEFINITE: Final = Fill(GRAM)
+TRIANGULAR: Final = Fill(FACTOR)
 SAFE_INDEX: Final = Fill("constant", 0)
 SAFE_INTEGER: Final = Fill("constant", 1)
 MATRIX: Final = 2
@@ -110,7 +112,7 @@ def fill_for(known: Known, name: str, dtype: str) -> tuple[Fill, str | None]:
 
 def _fitting(fill: Fill, dtype: str) -> Fill:
     """A rule may serve several dtypes: real draws become integers in the same range, integer draws stay in it."""
-    if dtype in INTEGERS and fill.kind in {"uniform", "normal", "ascending", DOMINANT}:
+    if dtype in INTEGERS and fill.kind in {"uniform", "normal", "ascending"} | SHAPED:
         return Fill("integers", max(math.ceil(fill.low), 1), max(math.ceil(fill.high), 2))
     if dtype not in INTEGERS and fill.kind in {"integers", "range"}:
         return MASK if dtype == "bool" else POSITIVE
@@ -287,10 +289,10 @@ def _slots(known: Known) -> Fill:
     return Fill("range", 0, max(dims[0], 1)) if dims else SAFE_INDEX
 
 
-def _matrix(known: Known) -> Fill:
-    """The matrix of a factorization, where that is `self`; elsewhere `self` is the right-hand side."""
+def _triangle(known: Known) -> Fill:
+    """The factor, where that is `self`; elsewhere `self` is the right-hand side."""
     others = ("A", "LU", "LU_data", "input2", "LU_pivots")
-    return ACTIVATION if any(name in known.named for name in others) else DIAGONAL
+    return ACTIVATION if any(name in known.named for name in others) else TRIANGULAR
 
 
 GROUPED: Final = below(lambda known: known.size("weight", 0))
@@ -344,13 +346,19 @@ OPERATOR_RULES: Final[dict[str, dict[str, Rule]]] = {
         "sort", "argsort", "msort", "topk", "kthvalue", "median", "nanmedian", "mode", "unique_dim", "_unique",
         "_unique2", "unique_consecutive", "unique_dim_consecutive", "cummax", "cummin"), {"self": _distinct}),
     **_each((
-        "cholesky", "linalg_cholesky", "linalg_cholesky_ex", "cholesky_inverse", "linalg_lu_factor",
-        "linalg_lu_factor_ex", "linalg_lu", "linalg_solve", "linalg_solve_ex", "_linalg_solve_ex", "linalg_inv",
-        "linalg_inv_ex", "inverse", "linalg_ldl_factor", "linalg_ldl_factor_ex", "linalg_det", "_linalg_det", "det",
-        "linalg_slogdet", "_linalg_slogdet", "slogdet", "logdet", "linalg_solve_triangular", "triangular_solve",
-        "linalg_lu_solve", "lu_solve", "cholesky_solve", "lu_unpack", "_lu_with_info", "linalg_eigh", "_linalg_eigh",
-        "_cholesky_solve_helper", "linalg_pinv", "matrix_power"), {
-        **dict.fromkeys(("A", "LU", "LU_data", "input2"), DIAGONAL), "self": _matrix}),
+        "cholesky", "linalg_cholesky", "linalg_cholesky_ex", "linalg_ldl_factor", "linalg_ldl_factor_ex",
+        "linalg_eigh", "_linalg_eigh"), dict.fromkeys(("self", "A"), DEFINITE)),
+    # a full matrix, in which rows are exchanged
+    **_each((
+        "linalg_lu_factor", "linalg_lu_factor_ex", "linalg_lu", "_lu_with_info", "linalg_solve", "linalg_solve_ex",
+        "_linalg_solve_ex", "linalg_inv", "linalg_inv_ex", "inverse", "linalg_det", "_linalg_det", "det",
+        "linalg_slogdet", "_linalg_slogdet", "slogdet", "logdet", "linalg_pinv"),
+        dict.fromkeys(("self", "A"), ACTIVATION)),
+    **_each((
+        "linalg_solve_triangular", "triangular_solve", "linalg_lu_solve", "lu_solve", "cholesky_solve", "lu_unpack",
+        "cholesky_inverse", "_cholesky_solve_helper"), {
+        **dict.fromkeys(("A", "LU", "LU_data", "input2"), TRIANGULAR), "self": _triangle}),
+    "matrix_power": {"self": DIAGONAL},
     "bernoulli": {"self": POSITIVE, "p": POSITIVE},
     "bernoulli_": {"p": POSITIVE},
     **_each(("quantile", "nanquantile"), {"q": POSITIVE}),
@@ -412,6 +420,6 @@ INTEGER_NAMES: Final[dict[str, Rule]] = {
         lambda known: (known.first("w1", "w13", "w13_weight", "w2", "gating_output") or (1,))[0])),
     "positions": below(lambda known: known.size("cos_sin_cache", 0)),
     **dict.fromkeys(("pivots", "LU_pivots"), lambda known: Fill(
-        "range", 1, known.size("pivots" if "pivots" in known.named else "LU_pivots", -1) + 1)),
+        "integers", 1, known.size("pivots" if "pivots" in known.named else "LU_pivots", -1) + 1)),
     **dict.fromkeys(("batch_sizes", "repeats"), SAFE_INTEGER),
 }  # fmt: skip

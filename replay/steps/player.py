@@ -434,34 +434,29 @@ class Player:
 
     def _give(self, storage: int, place: int, spec: TensorSpec | None) -> None:
         """Make a storage that stays: one from before the step, or one that nothing in the step has made."""
-        import torch
-
         self._allocate(storage)
         self._kept.add(storage)
         if not self.step.storages[storage].given and self.step.storages[storage].bytes:
             self.notes["tensors that no call of the step made"] += 1
-        dtype = self._dtypes[place]
-        held = self._storages[storage]
-        count = held.nbytes() // max(dtype.itemsize, 1)
-        flat = torch.empty(0, dtype=dtype, device=held.device).set_(held, 0, (count,), (1,))
-        name = str(dtype).removeprefix("torch.")
+        name = str(self._dtypes[place]).removeprefix("torch.")
         fill = PLAIN if spec is None else spec.fill
-        dims = self.step.tensors[place].dims
+        tensor = self.step.tensors[place]
         if fill == PLAIN and self.step.storages[storage].given:
-            fill = VARIANCE if storage in self._rooted else WEIGHT if len(dims) > 1 else GAIN
+            fill = VARIANCE if storage in self._rooted else WEIGHT if len(tensor.dims) > 1 else GAIN
         if name in INTEGERS and fill.kind in {"normal", "uniform", "constant"}:
             fill = self._copied_for(storage) or (fill if fill.kind == "constant" else Fill("constant", 0))
-        self._given[storage] = flat, TensorSpec((count,), (1,), name, fill)
+        view = self._viewed(place, tensor)  # what its last dims hold is of this view
+        self._given[storage] = view, TensorSpec(tensor.dims, tensor.strides, name, fill)
         self._refill(*self._given[storage])
 
-    def _refill(self, flat: Any, spec: TensorSpec) -> None:
-        refill(flat, spec, self._generators["cpu" if flat.device.type == "cpu" else self.device])
+    def _refill(self, view: Any, spec: TensorSpec) -> None:
+        refill(view, spec, self._generators["cpu" if view.device.type == "cpu" else self.device])
 
     def renew(self) -> None:
         """Give parameters and states their first values again: a training step changes them whenever it runs."""
-        for storage, (flat, spec) in self._given.items():
-            if storage in self._kept and flat.is_floating_point():
-                self._refill(flat, spec)
+        for storage, (view, spec) in self._given.items():
+            if storage in self._kept and view.is_floating_point():
+                self._refill(view, spec)
 
     @functools.cached_property
     def _rooted(self) -> set[int]:

@@ -78,6 +78,20 @@ def test_calls_share_the_memory_of_the_step() -> None:
     assert player.view(8).untyped_storage().data_ptr() == player.view(2).untyped_storage().data_ptr()
 
 
+def test_a_matrix_from_before_the_step_is_what_its_call_asks_for() -> None:
+    known = item(
+        "factor", "aten::linalg_cholesky_ex", [[4, 4], [], []], ["float", "Scalar", "Scalar"], ["", "False", "False"]
+    )
+    made = step(StepCall("factor", ((0,), (), ()), (2,)))
+    player = Player(made, {"factor": known}, "cpu")
+    player.prepare()
+    rehearse(player, lambda _: None, lambda: None)
+    matrix, factor = player.view(0), player.view(2).mT  # as LAPACK lays it out
+    assert not player.filled
+    assert torch.allclose(factor @ factor.mT, matrix, atol=1e-5)
+    assert matrix.diagonal().min() > 4
+
+
 def test_what_is_freed_is_gone_and_nothing_holds_it() -> None:
     player = played(step(StepCall("mm", ((0,), (1,)), (2,), frees=(2,), recorded_ns=(5,))))
     player.run()

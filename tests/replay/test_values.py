@@ -186,29 +186,48 @@ def test_places_to_add_to_are_written_once_each() -> None:
     assert len(index.unique()) == 30
 
 
-@pytest.mark.parametrize(
-    ("op", "name"),
-    [
-        ("linalg_lu_factor_ex", "A"),
-        ("linalg_cholesky_ex", "self"),
-        ("linalg_solve_triangular", "self"),
-        ("triangular_solve", "A"),
-        ("cholesky_solve", "input2"),
-    ],
-)
-def test_matrices_are_well_conditioned(op: str, name: str) -> None:
+MATRICES = {"strides": (512 * 512, 1, 512)}
+
+
+@pytest.mark.parametrize(("op", "name"), [("linalg_cholesky_ex", "self"), ("_linalg_eigh", "A")])
+def test_definite_matrices_have_full_factors(op: str, name: str) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    right = {} if name == "self" else {"self": tensor(64, 3)}
-    matrix = values_of(op, name, dtype="float64", **{**right, name: tensor(2, 64, 64, strides=(4096, 1, 64))})
-    assert (torch.linalg.cond(matrix) < 2).all()
-    assert (torch.linalg.eigvalsh(matrix) > 0).all()
-    if right:
-        assert fill_for(Known(op, {**right, name: tensor(64, 64)}), "self", "float64")[0] == values.ACTIVATION
+    matrix = values_of(op, name, dtype="float32", **{name: tensor(2, 512, 512, **MATRICES)})
+    factor = torch.linalg.cholesky(matrix)
+    assert (torch.linalg.cond(matrix) < 10).all()
+    assert factor.tril(-1).norm() > factor.diagonal(0, -2, -1).norm() / 4
+
+
+def test_factors_can_be_solved_by_either_triangle() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    sides = {"linalg_solve_triangular": ("self", {}), "triangular_solve": ("A", {"self": tensor(512, 3)})}
+    sides["cholesky_solve"] = ("input2", {"self": tensor(512, 3)})
+    sides["lu_solve"] = ("LU_data", {"self": tensor(512, 3)})
+    wanted = torch.randn(2, 512, 3, generator=torch.Generator().manual_seed(0))
+    for op, (name, right) in sides.items():
+        matrix = values_of(op, name, dtype="float32", **{**right, name: tensor(2, 512, 512, **MATRICES)})
+        for upper in (False, True):
+            for unit in (False, True):
+                found = torch.linalg.solve_triangular(matrix, wanted, upper=upper, unitriangular=unit).abs()
+                assert 1e-30 < found.min() < found.max() < 100
+        for side in right:
+            assert fill_for(Known(op, {**right, name: tensor(64, 64)}), side, "float32")[0] == values.ACTIVATION
+
+
+@pytest.mark.parametrize(("op", "name"), [("linalg_lu_factor_ex", "A"), ("linalg_inv", "self")])
+def test_rows_of_full_matrices_are_exchanged(op: str, name: str) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    matrix = values_of(op, name, dtype="float32", **{name: tensor(512, 512)})
+    _, pivots = torch.linalg.lu_factor(matrix)
+    assert (pivots != torch.arange(1, 513)).float().mean() > 0.9
+    assert torch.linalg.inv(matrix).isfinite().all()
 
 
 def test_pivots_name_rows() -> None:
-    given = {"self": tensor(2, 4, 3), "LU_data": tensor(2, 4, 4), "LU_pivots": tensor(2, 4, kind="int")}
-    assert values_of("lu_solve", "LU_pivots", dtype="int32", **given).tolist() == [[1, 2, 3, 4]] * 2
+    given = {"self": tensor(2, 64, 3), "LU_data": tensor(2, 64, 64), "LU_pivots": tensor(2, 64, kind="int")}
+    pivots = values_of("lu_solve", "LU_pivots", dtype="int32", **given)
+    assert 1 <= pivots.min() < pivots.max() <= 64
+    assert (pivots[0] != pivots[1]).any()
 
 
 @pytest.mark.parametrize(("op", "name"), [("bernoulli_", "p"), ("bernoulli", "self"), ("quantile", "q")])
