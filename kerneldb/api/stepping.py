@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.api import step_jobs
+from kerneldb.api import step_guesses, step_jobs
 from kerneldb.api.frames import frames_key, frames_of
 from kerneldb.api.queries import rows, selecting, statement
 from kerneldb.api.recorded import Recorded, filled, planned_kernel
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from kerneldb.api.planning import Planned, Request
     from kerneldb.api.queries import Connection, Row
+    from kerneldb.api.step_guesses import Guesses
     from kerneldb.replay.steps.memory import Memory
     from kerneldb.replay.wire.plan import CallSpec
     from kerneldb.replay.wire.step_results import StepKernel, StepResult
@@ -88,7 +89,8 @@ def plan_steps(warehouse: Warehouse, request: Request) -> Planned:
         if not chosen:
             raise UsageError(NO_STEPS)
         read = [_Reader(con, recorded, one, other, request.phase) for one, other in chosen]
-        works = {work.id: work for one in read for work in one.works()}
+        guessed = step_guesses.guesses(con, recorded, [launch for one in read for launch in one.unowned()])
+        works = {work.id: work for one in read for work in one.works(guessed)}
         decisions = routes.decide(works.values(), recorded)
         items = [one.item for one in decisions if one.item is not None]
         known = {item.id for item in items}
@@ -216,8 +218,14 @@ class _Reader:
         if found is not None:
             self._source, self.calls = found
 
-    def works(self) -> Iterator[Work]:
-        """A work per distinct call of the iteration."""
+    def unowned(self) -> Iterator[Row]:
+        """Kernels of a graph that the calls that it takes did not launch."""
+        if self._source is not self:
+            owned = (call for call in self.calls if call.op_id is None)
+            yield from (one for call in owned for one in call.launches if one["kind"] == "kernel")
+
+    def works(self, guessed: Guesses = MappingProxyType({})) -> Iterator[Work]:
+        """A work per distinct call of the iteration; `guessed` are those proposed for launches without one."""
         groups: dict[str, list[Call]] = defaultdict(list)
         for call in self.calls:
             groups[call.key].append(call)
@@ -225,7 +233,14 @@ class _Reader:
             first, kernels = calls[0], tuple(_kernels(calls, self._waits))
             spec = None if first.op_id is None else self._source.spec(first.op_id)
             category = next((one["category"] for one in first.launches if one["kind"] == "kernel"), "MEMCPY")
-            yield Work(content_id("p1", key), kernels, category, spec)
+            guess = guessed.get((self._row["trace_id"], first.launches[0]["launch_index"])) if spec is None else None
+            yield Work(
+                content_id("p1", key),
+                kernels,
+                category,
+                spec if guess is None else guess.spec,
+                () if guess is None else guess.candidates,
+            )
 
     def spec(self, op_id: int) -> CallSpec:
         """The call of an operator, with the lists that the profiler drops as the Execution Trace has them."""

@@ -24,6 +24,7 @@ from kerneldb.replay.wire.steps import Step
 
 NEAR: Final = 0.1
 MOST: Final = 8
+NONE_FITS: Final = "no proposed call launches its kernels"
 PLANNED: Final = "as planned"
 ELSEWHERE: Final = "chosen by another iteration"
 HERE: Final = "chosen by this iteration, as there is no other one"
@@ -67,7 +68,7 @@ def choose(player: Player, measured: Measured) -> tuple[Trail, ...]:
     step, items = player.step, player.items
     used = Counter(call.item for call in step.calls if call.item in items)
     tries = {name: _first(items[name], borrowed=step.calls_from is not None) for name in used}
-    tries = {name: listed for name, listed in tries.items() if len(listed) > 1}
+    tries = {name: listed for name, listed in tries.items() if len(listed) > 1 or listed[0].place is not None}
     if not tries:
         return ()
     wanted = _wanted(step, items)
@@ -76,9 +77,17 @@ def choose(player: Player, measured: Measured) -> tuple[Trail, ...]:
         listed.extend(_other_sizes(_best(listed, wanted[name]), wanted[name]))
     _run(player, tries, measured)
     for name, listed in tries.items():
-        player.stand_in(name, _best(listed, wanted[name]).item)
+        best = _best(listed, wanted[name])
+        player.stand_in(name, best.item)
+        if not fits(best.place, Grade.L4 if best.seen is None else best.seen.grade):
+            player.fill(name, NONE_FITS)
     how = ELSEWHERE if step.again_ns else HERE
     return tuple(Trail(name, tuple(_trail(listed, wanted[name], used[name], how))) for name, listed in tries.items())
+
+
+def fits(candidate: int | None, grade: Grade) -> bool:
+    """Whether a call may stand for an item: a proposed one (`candidate`) where it launches the same kernels."""
+    return candidate is None or grade.rank <= Grade.L1.rank
 
 
 def _first(item: Item, *, borrowed: bool) -> list[Try]:

@@ -27,7 +27,7 @@ from kerneldb.replay.recording.ranks import ALONE, Ranks
 from kerneldb.replay.recording.settings import Settings
 from kerneldb.replay.routes import base
 from kerneldb.replay.routes.grades import CallMatch
-from kerneldb.replay.steps.choosing import Seen, choose
+from kerneldb.replay.steps.choosing import NONE_FITS, Seen, choose, fits
 from kerneldb.replay.steps.exchanges import ALONE_IN_STEP, StepExchange, Together, joined, ordered
 from kerneldb.replay.steps.graphs import Captured, aligned_by_stream, capture
 from kerneldb.replay.steps.player import Player
@@ -156,6 +156,8 @@ class StepRun:
             item = player.items.get(trail.item)
             if chosen is not None and item is not None:
                 player.stand_in(trail.item, _made_by(item, chosen))
+                if not fits(chosen.candidate, chosen.grade):
+                    player.fill(trail.item, NONE_FITS)
         self._rehearse()
         for _ in range(LOOKS):
             player.run()
@@ -386,6 +388,8 @@ def _take_apart(one: Played, ranks: Sequence[Sequence[Sequence[float]]]) -> None
 
 def _made_by(item: Item, chosen: AttemptResult) -> Item:
     """An item with the call that was accepted for it."""
+    if chosen.candidate is not None and chosen.candidate < len(item.candidates):
+        return dataclasses.replace(item, candidates=(item.candidates[chosen.candidate],))
     spec = CallSpec(chosen.call) if item.spec is None else dataclasses.replace(item.spec, call=chosen.call)
     return dataclasses.replace(item, spec=spec, candidates=())
 

@@ -80,3 +80,9 @@ def test_candidates_of_a_launch_without_a_call_are_tried_in_the_step() -> None:
     times = iter((Seen(Grade.L3, 1990.0), Seen(Grade.L0, 1900.0)))
     (trail,) = choose(made, lambda: {"a": next(times)})
     assert [(one.candidate, one.accepted) for one in trail.tried] == [(0, False), (1, True)]
+
+
+def test_a_proposed_call_that_launches_other_kernels_is_not_made() -> None:
+    made = player(item(Candidate(attention(), "only")), 2000)
+    choose(made, lambda: {"a": Seen(Grade.L3, 1990.0)})
+    assert made.filled == {"a": "no proposed call launches its kernels"}

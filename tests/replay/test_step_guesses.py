@@ -1,0 +1,92 @@
+"""Kernels that only the graph of a program has: calls are proposed for them, as for any launch without one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import kerneldb
+from kerneldb.api.planning import Request
+from kerneldb.recordings import NAME, Part, Recording, Traced
+from kerneldb.replay.wire.steps import Step
+
+FILL = (
+    "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<bool>, std::array<char*, 1ul> >"
+    "(int, at::native::FillFunctor<bool>, std::array<char*, 1ul>)"
+)
+GEMM = "ampere_sgemm_128x64_nn"
+STEPS = 3
+
+
+def event(kind: str, name: str, at: float, lasts: float, **said: Any) -> dict[str, Any]:
+    place = {"pid": 0 if kind == "kernel" else 1, "tid": 7 if kind == "kernel" else 1}
+    return {"ph": "X", "cat": kind, "name": name, **place, "ts": at, "dur": lasts, "args": said}
+
+
+def kernel(name: str, at: float, correlation: int, **said: Any) -> dict[str, Any]:
+    grid = {"grid": [1, 1, 1], "block": [128, 1, 1], "shared memory": 0, "registers per thread": 32}
+    return event("kernel", name, at, 2.0, device=0, stream=7, correlation=correlation, **grid, **said)
+
+
+def node(number: int) -> dict[str, Any]:
+    def tensors(ids: list[int]) -> dict[str, Any]:
+        values = [[one, one, 0, 4096, 4, "cuda:0"] for one in ids]
+        return {"values": values, "shapes": [[64, 64]] * len(ids), "types": ["Tensor(float)"] * len(ids),
+                "strides": [[64, 1]] * len(ids)}  # fmt: skip
+
+    attributes = [{"name": "rf_id", "type": "uint64", "value": number}]
+    sides = {"inputs": tensors([11, 12]), "outputs": tensors([13])}
+    return {"id": number + 100, "name": "aten::mm", "ctrl_deps": 2, "attrs": attributes, **sides}
+
+
+def eager(at: float, number: int) -> list[dict[str, Any]]:
+    ids = {"External id": number, "Record function id": number}
+    dims = {"Input Dims": [[64, 64]] * 2, "Input Strides": [[64, 1]] * 2, "Input type": ["float"] * 2}
+    call = event("cpu_op", "aten::mm", at, 8, **ids, **dims, **{"Concrete Inputs": ["", ""]})
+    launch = event("cuda_runtime", "cudaLaunchKernel", at + 2, 3, correlation=number, **ids)
+    return [call, launch, kernel(GEMM, at + 10, number, **{"External id": number})]
+
+
+def graph(at: float, number: int) -> list[dict[str, Any]]:
+    launch = event("cuda_runtime", "cudaGraphLaunch", at, 3, correlation=number)
+    nodes = [{"graph id": 2, "graph node id": one} for one in (1, 2)]
+    return [launch, kernel(FILL, at + 10, number, **nodes[0]), kernel(GEMM, at + 14, number, **nodes[1])]
+
+
+def written(folder: Path, mode: Any, made: Any, execution: str | None) -> Part:
+    events = []
+    for number in range(1, STEPS + 1):
+        events += made(1000.0 * number, number)
+        events.append(event("user_annotation", f"ProfilerStep#{number}", 1000.0 * number - 5, 100))
+    gpu = {"id": 0, "name": "NVIDIA H100", "computeMajor": 9, "computeMinor": 0, "numSms": 132}
+    text = json.dumps({"schemaVersion": 1, "deviceProperties": [gpu], "traceEvents": events})
+    path = folder / f"step.{mode}.pt.trace.json"
+    path.write_text(text)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return Part("step", mode, measurements=[], trace=Traced(path.name, digest, len(text), STEPS, 1.0, None, execution))
+
+
+def planned(folder: Path) -> tuple[dict[str, Any], Step]:
+    """The items of the plan of the graph, and its step."""
+    folder.mkdir()
+    said = {"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": [node(one) for one in range(1, STEPS + 1)]}
+    (folder / "step.et.json").write_text(json.dumps(said))
+    parts = [written(folder, "eager", eager, "step.et.json"), written(folder, "cuda_graph", graph, None)]
+    (folder / NAME).write_text(Recording("one", parts=parts).text())
+    with kerneldb.open(folder / "k.duckdb") as opened:
+        opened.ingest([folder], run="one")
+        made = opened.plan_replay(Request(in_context=True, where="trace LIKE '%graph%'")).plan
+    (step,) = made.steps
+    return {item.id: item for item in made.items}, step
+
+
+def test_what_only_the_graph_has_is_proposed_calls_for(tmp_path: Path) -> None:
+    items, step = planned(tmp_path / "recording")
+    assert step.recorded_as == "cuda_graph"
+    filling, product = (items[call.item] for call in step.calls)
+    assert (filling.route, filling.spec) == ("inferred", None)
+    assert {one.spec.call.op for one in filling.candidates} == {"aten::fill_"}
+    assert (product.route, product.candidates) == ("aten", ())
+    assert step.unplanned == 0
