@@ -77,7 +77,7 @@ def one(name: str, folder: Path, recording: Path, given: argparse.Namespace) -> 
         code = ran(command, folder / f"{name}.stderr.txt", folder / f"{name}.{file}", left)
         said = "over the limit" if code is None else f"exit code {code}"
         print(f"{name} {command[0]}: {said}, {time.monotonic() - at:.0f} s", flush=True)
-        if code and command[0] != "improve":
+        if code != 0 and command[0] != "improve":
             return
 
 
