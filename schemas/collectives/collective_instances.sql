@@ -19,9 +19,9 @@
 --   start_ns, duration_ns: as in kernels
 --   transfer_ns BIGINT [ns]: Shortest launch of the instance; NULL where not all traced ranks show it.
 --   wait_ns BIGINT [ns]: How much longer this launch ran than the shortest of its instance: its wait for the others.
---   came_last BOOLEAN: Whether it is the shortest launch.
---   late_rank INTEGER: Rank of the shortest launch.
---   transfer_bus_gbs DOUBLE [GB/s]: Bus bandwidth of the transfer.
+--   came_last BOOLEAN: Whether this rank came last: its launch is the shortest of the instance.
+--   late_rank INTEGER: Rank that came last: that of the shortest launch.
+--   transfer_bus_gbs DOUBLE [GB/s]: Bus bandwidth of the transfer, as nccl-tests computes it.
 -- Example:
 --   SELECT job, rank, operation, bytes, ordinal, transfer_ns, wait_ns, came_last FROM collective_instances() LIMIT 10;
 CREATE OR REPLACE MACRO collective_instances(source := 'kernels') AS TABLE

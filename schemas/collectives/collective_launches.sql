@@ -10,10 +10,10 @@
 --   collective_seq: as in kernels
 --   operation VARCHAR: Operation, without underscores: allreduce, allgather, reducescatter, ….
 --   bytes BIGINT [bytes]: Larger of what a rank gives and gets.
---   algorithm VARCHAR: Algorithm in the name of the kernel.
---   protocol VARCHAR: Protocol in the name of the kernel.
+--   algorithm VARCHAR: Algorithm in the name of the kernel, such as RING; NULL where the name has none.
+--   protocol VARCHAR: Protocol in the name of the kernel, such as LL; NULL where the name has none.
 --   algorithm_gbs DOUBLE [GB/s]: bytes over duration.
---   bus_gbs DOUBLE [GB/s]: Bus bandwidth.
+--   bus_gbs DOUBLE [GB/s]: Bus bandwidth as nccl-tests computes it: comparable with the speed of the links.
 -- Example:
 --   SELECT trace, rank, operation, dtype, bytes, duration_ns, bus_gbs FROM collective_launches() LIMIT 10;
 CREATE OR REPLACE MACRO collective_launches(source := 'kernels') AS TABLE

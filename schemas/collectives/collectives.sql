@@ -10,7 +10,7 @@
 --   median_ns: as in rollups
 --   max_ns: as in kernel_rollups
 --   median_algorithm_gbs DOUBLE [GB/s]: Median of bytes over duration.
---   median_bus_gbs DOUBLE [GB/s]: Median of the bus bandwidth.
+--   median_bus_gbs DOUBLE [GB/s]: Median of the bus bandwidth of the launches.
 --   max_bus_gbs DOUBLE [GB/s]: Greatest bus bandwidth.
 -- Example:
 --   SELECT trace, rank, operation, bytes, group_size, n, total_ns, median_bus_gbs FROM collectives();

@@ -7,7 +7,8 @@
 --   happened_at: as in history_runs
 --   first_commit, last_commit, subject, name, before_value, after_value, change_pct, low_pct, high_pct, impact_ns, cause, detail: as in history_changes
 --   culprit VARCHAR: The kernel that changed most at this place, for the program's own causes.
---   later_pct DOUBLE [%]: Sum of the later changes of the same by the program: a change that was taken back has about the opposite.
+--   later_pct DOUBLE [%]: Sum of later changes of the same subject that the program caused: about the opposite of change_pct where the change was
+--     taken back.
 --   p_value, runs_before, runs_after, noise_pct, trace_id, before_trace_id, series_id: as in history_changes
 -- Example:
 --   SELECT happened_at, first_commit, last_commit, subject, name, change_pct, cause FROM kernel_history ORDER BY happened_at DESC;

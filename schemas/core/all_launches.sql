@@ -22,8 +22,8 @@
 --   dims_source VARCHAR: Where the problem size comes from: op (recorded call), inherited (the call of another launch), inferred (found by trying),
 --     bound (upper bound from the launch).
 --   flops, moved_bytes, work_method: as in signatures
---   tflops DOUBLE [TFLOP/s]: Floating-point operations (flops) per time of the launch.
---   gbs DOUBLE [GB/s]: Bytes that have to move (moved_bytes) per time of the launch.
+--   tflops DOUBLE [TFLOP/s]: flops over the duration of the launch; NULL where either is unknown.
+--   gbs DOUBLE [GB/s]: moved_bytes over the duration of the launch; NULL where either is unknown.
 --   pct_peak_flops DOUBLE [%]: tflops over the peak of the device for dtype (device_peaks); NULL where either is unknown, never cut off at 100.
 --   pct_peak_bandwidth DOUBLE [%]: gbs over the peak bandwidth of the device (device_peaks); over 100 where caches serve part of it, NULL where
 --     unknown.
@@ -39,13 +39,14 @@
 --   level, launch_key, call_id, name_id: as in signatures
 --   trace_id, launch_index, op_id, api_index, range_id: as in launches
 --   tags MAP(VARCHAR, VARCHAR): Keys and values noted on the trace: tags['precision'] = 'fp16'.
---   replay_grade VARCHAR: Grade of the latest replay: L0 same kernel and launch, L1 same kernel, L2 same family, L3 same operation, L4 failed.
---   replay_ns DOUBLE [ns]: Median duration in the latest replay.
+--   replay_grade VARCHAR: How close the latest replay came: L0 same kernel and launch, L1 same kernel in another launch configuration, L2 same
+--     family, L3 same operation, L4 failed; NULL where none was tried.
+--   replay_ns DOUBLE [ns]: Median duration in the latest replay; NULL where nothing came out.
 --   reported_grid_x, reported_grid_y, reported_grid_z, reported_grid_unit, registers_reported, agprs_reported, sgprs_reported, scratch_bytes,
 --     theoretical_occupancy, theoretical_occupancy_cu, theoretical_limiter, queue, quality: as in launches
---   energy_mj DOUBLE [mJ]: Energy of one launch, from the latest replay.
+--   energy_mj DOUBLE [mJ]: Energy of one launch, from the latest replay; NULL where none measured it.
 --   dynamic_mj DOUBLE [mJ]: The same above the launch-loop power (a queue full of empty kernels).
---   energy_reason VARCHAR: Why the latest replay has no energy.
+--   energy_reason VARCHAR: Why the latest replay measured no energy.
 --   is_primary BOOLEAN: Whether the launch is in `kernels`: no better trace of its run holds it, and it is timed as most of the run is.
 --   iteration, steady_state: as in launches
 --   inferred_by VARCHAR: How a call that was not recorded was found: inherited or inferred; op, dims, sizes, flops and replay then come from it. NULL

@@ -8,8 +8,8 @@ CREATE TABLE api_calls (
     thread VARCHAR,  -- Thread, as recorded.
     start_ns BIGINT,  -- [ns] Start, relative to base_ns of the trace.
     duration_ns BIGINT,  -- [ns] Duration.
-    correlation_id BIGINT,  -- Number that the tool gave to call and activity.
-    external_id BIGINT,  -- External id, as recorded.
+    correlation_id BIGINT,  -- Number by which the tool links the call with the GPU activity that it launched.
+    external_id BIGINT,  -- Id by which the profiler links the call with an operator (External id of PyTorch).
     op_id BIGINT,  -- Operator around it, in ops.
     range_id BIGINT,  -- Innermost annotation around it, in ranges.
     bytes BIGINT,  -- [bytes] Bytes of a copy, fill or allocation.

@@ -7,6 +7,6 @@ CREATE TABLE history_rollups (
     name VARCHAR NOT NULL,  -- Which one: the short name of a kernel; part and cause of wall time.
     n BIGINT,  -- Number of launches, pieces or iterations.
     total_ns BIGINT,  -- [ns] Summed time; NULL of energy.
-    value DOUBLE NOT NULL  -- What is compared. In ns per launch of a kernel; in ns per iteration of operator, module, budget and total; in mJ of energy;
-    -- of what was measured without a profiler its own unit.
+    value DOUBLE NOT NULL  -- What is compared: ns per launch of a kernel; ns per iteration of an operator, module, budget or total; mJ of energy; of
+    -- what was measured without a profiler its own unit.
 );

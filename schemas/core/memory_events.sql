@@ -7,8 +7,8 @@ CREATE TABLE memory_events (
     ts_ns BIGINT,  -- [ns] Time, relative to base_ns of the trace.
     address VARCHAR,  -- Address, as recorded.
     bytes BIGINT,  -- [bytes] Bytes allocated; negative for a release.
-    total_allocated_bytes BIGINT,  -- [bytes] Bytes in use after it.
-    total_reserved_bytes BIGINT,  -- [bytes] Bytes reserved after it.
+    total_allocated_bytes BIGINT,  -- [bytes] Bytes in use after it, by the allocator's own count; NULL where that was not recorded.
+    total_reserved_bytes BIGINT,  -- [bytes] Bytes that the allocator holds after it, in use or cached; NULL where that was not recorded.
     device_type VARCHAR,  -- cpu, cuda, hip, ….
     device INTEGER,  -- Index of the device.
     op_id BIGINT,  -- Operator around it, in ops.

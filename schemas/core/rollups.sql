@@ -16,9 +16,10 @@ CREATE TABLE rollups (
     max_ns BIGINT,  -- [ns] Longest duration.
     sum_squares_ns2 DOUBLE,  -- [ns²] Sum of squared durations.
     median_ns DOUBLE,  -- [ns] Median duration.
-    histogram MAP(SMALLINT, BIGINT),  -- Number of launches by bin floor(16 log2 ns).
+    histogram MAP(SMALLINT, BIGINT),  -- Number of launches by duration: bin k holds those from 2^(k/16) ns up to 2^((k+1)/16) ns.
     timed BIGINT,  -- Launches that have a duration.
     inferred_id VARCHAR,  -- Signature with the operator call that was inferred for these launches (launches.inferred_id).
-    inferred_by VARCHAR,  -- How it was found: inherited or inferred.
+    inferred_by VARCHAR,  -- How the operator call of launches recorded without one was found: inherited or inferred; NULL where it was recorded, or
+    -- not found.
     is_repeat BOOLEAN  -- TRUE where a better trace of the run holds the same launches.
 );

@@ -2,6 +2,6 @@
 CREATE TABLE launch_prints (
     trace_id VARCHAR NOT NULL,  -- Content id of the trace, in traces.
     launch_index BIGINT NOT NULL,  -- Launch, in launches.
-    primary_trace_id VARCHAR NOT NULL,  -- Content id of the better print.
+    primary_trace_id VARCHAR NOT NULL,  -- Content id of the trace that holds the launch with more digits or more counters.
     primary_launch_index BIGINT NOT NULL  -- The same launch there.
 );

@@ -6,9 +6,9 @@
 -- Columns:
 --   signature_id: as in signature_matches
 --   metric, unit: as in metrics
---   mean DOUBLE: Mean over the profiled launches.
---   min DOUBLE: Smallest value.
---   max DOUBLE: Largest value.
+--   mean DOUBLE: Mean over the profiled launches, in unit.
+--   min DOUBLE: Smallest value of a launch.
+--   max DOUBLE: Largest value of a launch.
 --   launches BIGINT: Profiled launches with this metric.
 --   method VARCHAR: own (measured on this signature), replay (on its calls, run again), launch_key or match_name (on signatures that match so).
 --   candidates BIGINT: Number of signatures that the launches belong to; with several, the figures mix launches that may differ.

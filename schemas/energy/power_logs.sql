@@ -13,11 +13,11 @@
 --   matched_by VARCHAR: How the GPU was recognised: own (samples of the trace itself), uuid, device number, only GPU.
 --   method VARCHAR: What energy is taken from: energy counter, or power.
 --   samples BIGINT: How many samples the series has.
---   period_ns BIGINT [ns]: What the power readings resolve.
+--   period_ns BIGINT [ns]: Median time between changes of the power reading: what happens faster is not seen.
 --   counter_step_ns BIGINT [ns]: Median time between steps of the energy counter.
 --   overlap_pct DOUBLE [%]: Share of the trace's window between the first and the last sample.
 --   reason VARCHAR: Why there are no samples: clock, time, GPU, or nothing measured.
---   offset_ns BIGINT [ns]: What makes a time of the trace a time of the series, added to it.
+--   offset_ns BIGINT [ns]: What to add to a time of the trace to have a time of the samples.
 --   series VARCHAR: Id of the samples of one GPU in one log.
 -- Example:
 --   SELECT trace, device, log, matched_by, method, period_ns, reason FROM power_logs;

@@ -4,11 +4,12 @@ CREATE TABLE kernel_names (
     name VARCHAR NOT NULL,  -- Name as the profiler printed it.
     kind VARCHAR NOT NULL,  -- kernel, memcpy or memset.
     demangled VARCHAR,  -- The name as C++ text.
-    short_name VARCHAR,  -- Short form for tables.
-    match_name VARCHAR,  -- Spelling shared by all profilers: without return type and parameters, literals unified.
+    short_name VARCHAR,  -- The name without template arguments that say little, for tables.
+    match_name VARCHAR,  -- The name in a spelling that all profilers share (no return type, no parameters, numbers in templates written one way), to
+    -- find a kernel in several tools.
     category VARCHAR,  -- What the name says (signatures.category is what counts): GEMM, GEMV, ATTENTION, CONVOLUTION, ELEMENTWISE, REDUCTION, NORMALIZATION, SOFTMAX, CONCAT, INDEXING, SCAN_SORT, COPY,
     -- MEMCPY, MEMSET, COMMUNICATION, OPTIMIZER, RANDOM, FUSED (compiler-made) or OTHER.
-    family VARCHAR,  -- Kernels of one template or name grammar, such as nvjet.
+    family VARCHAR,  -- Kernels of one template or naming scheme, such as nvjet.
     library VARCHAR,  -- Who wrote it: cuBLAS, PyTorch ATen, NCCL, Triton, ….
     operation VARCHAR,  -- What it computes: gemm, add, mean, …; for copies the direction.
     dtype VARCHAR,  -- Element type in the name of the input that is computed on.

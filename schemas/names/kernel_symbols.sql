@@ -1,6 +1,6 @@
 -- Kernel symbols of the loaded code objects, launched or not.
 CREATE TABLE kernel_symbols (
-    trace_id VARCHAR NOT NULL,  -- Trace.
+    trace_id VARCHAR NOT NULL,  -- Content id of the trace that loaded the code object, in traces.
     symbol_id BIGINT,  -- Number of the symbol in the source.
     code_object_id BIGINT,  -- Number of the code object that holds it.
     process VARCHAR,  -- Process that loaded it.

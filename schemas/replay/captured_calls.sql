@@ -14,8 +14,8 @@
 --   op_id: as in api_calls
 --   op VARCHAR: Operator around it.
 --   call_id: as in ops
---   call_ordinal BIGINT: Which of the calls of the same operator it is, from 0.
---   call_kernels BIGINT: How many calls that operator made.
+--   call_ordinal BIGINT: Which of the launch calls of the same operator call it is, from 0.
+--   call_kernels BIGINT: How many launch calls that operator call made.
 --   module, python_line: as in ops
 -- Example:
 --   SELECT trace, capture, position, api_call, op, module FROM captured_calls ORDER BY trace, capture, position LIMIT 10;

@@ -4,15 +4,15 @@ CREATE TABLE improvements (
     trace_id VARCHAR NOT NULL,  -- Content id of the trace, in traces.
     iteration VARCHAR,  -- Its iteration, as the trace names it.
     device VARCHAR,  -- Where it was tried: cpu, or the name of a GPU.
-    number INTEGER NOT NULL,  -- In the order in which they were tried.
-    rewrite VARCHAR NOT NULL,  -- The rewrite; all accepted: the row of those together.
+    number INTEGER NOT NULL,  -- Place in the order in which the rewrites were tried, per run.
+    rewrite VARCHAR NOT NULL,  -- Name of the rewrite; all accepted: the row of the accepted ones together.
     status VARCHAR NOT NULL,  -- accepted, rejected, not tried, or together.
     what VARCHAR,  -- What it is about: sizes, a function, a setting.
     place VARCHAR,  -- Function in which its calls are, as file:line and name, where the trace says so.
     places INTEGER,  -- In how many places of the step.
     calls INTEGER,  -- Calls of the step that it replaces.
-    alone_before_ns DOUBLE,  -- [ns] Time of one of its places by itself, as recorded.
-    alone_after_ns DOUBLE,  -- [ns] Time of one of its places by itself, rewritten.
+    alone_before_ns DOUBLE,  -- [ns] Time of the calls at one of its places, run by themselves, as recorded.
+    alone_after_ns DOUBLE,  -- [ns] Time of the calls at the same place, run by themselves, rewritten.
     alone_gain DOUBLE,  -- [fraction] Share of alone_before_ns that is saved, measured in turns.
     alone_gain_low DOUBLE,  -- [fraction] Lower end of its 95 % interval.
     alone_gain_high DOUBLE,  -- [fraction] Upper end of its 95 % interval.

@@ -11,8 +11,8 @@ CREATE TABLE inferred_calls (
     call_launch BIGINT,  -- Launch index of the first kernel of the same call: equal for the kernels of one call.
     donor_trace_id VARCHAR,  -- Inherited: the trace that has the launch from which the call was taken.
     donor_launch_index BIGINT,  -- Inherited: that launch, as in launches.
-    run_id VARCHAR,  -- Inferred: the replay run that tried the call.
-    item_id VARCHAR,  -- Inferred: the item of that run.
+    run_id VARCHAR,  -- Inferred: the replay run that tried the call, in replay_runs.
+    item_id VARCHAR,  -- Inferred: the item of the plan of that run, in replay_calls.
     method VARCHAR,  -- What was compared: launch (name, grid, block and shared memory), launch key (name, blocks and threads), or name; with what
     -- decided among several calls: one call, neighbours, duration, order, majority; capture: the place in the recorded capture of a graph.
     confidence DOUBLE,  -- How sure the call is, 0 to 1: inherited, the share of launches found the same way whose recorded call it would have been;

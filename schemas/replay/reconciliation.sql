@@ -26,10 +26,10 @@ CREATE TABLE reconciliation (
     inferred_ns DOUBLE,  -- [ns] Part of kernels_ns: replays of inferred calls.
     clock_ns DOUBLE,  -- [ns] Component: what kernels that the power cap slows down take longer at the clock of the model.
     overlap_ns DOUBLE,  -- [ns] Component (to subtract): the part of kernels_ns that runs beside other launches, by the share in the trace.
-    gap_ns DOUBLE,  -- [ns] Time between two kernels of a full queue.
+    gap_ns DOUBLE,  -- [ns] Time between two kernels that follow each other in a full queue.
     gap_source VARCHAR,  -- Where it comes from: the trace, or a replay run.
     gap_launches DOUBLE,  -- Launches per iteration that begin when nothing else runs.
-    gaps_ns DOUBLE,  -- [ns] Component: gap_launches times gap_ns.
+    gaps_ns DOUBLE,  -- [ns] Component: what starting launches one after another costs, gap_launches times gap_ns.
     idle_ns DOUBLE,  -- [ns] Component: longer waits from node to node of a CUDA graph, beyond gap_ns; NULL without graphs, as the profiler slows the host.
     unreplayed_ns DOUBLE,  -- [ns] Recorded time of the launches without a replay.
     rest_ns DOUBLE,  -- [ns] Component: the same less its overlap.

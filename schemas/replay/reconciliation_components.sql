@@ -5,7 +5,8 @@ CREATE TABLE reconciliation_components (
     mode VARCHAR,  -- eager or cuda_graph.
     section VARCHAR NOT NULL,  -- time, energy, or dynamic energy.
     component VARCHAR NOT NULL,  -- The component, total or error.
-    role VARCHAR NOT NULL,  -- addend; addend, not replayed; addend, observed; total; measured; measured, other; error; share; clock.
+    role VARCHAR NOT NULL,  -- What the row is in the balance: addend; addend, not replayed; addend, observed; total; measured; measured, other;
+    -- error; share; clock.
     status VARCHAR NOT NULL,  -- How far to trust it: predicted, lower bound, recorded, estimate, observed, measured, valid or withheld (errors), left
     -- out, unknown.
     value DOUBLE,  -- The value per iteration, in unit.

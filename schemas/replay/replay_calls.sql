@@ -11,19 +11,19 @@ CREATE TABLE replay_calls (
     reason VARCHAR,  -- Why the grade is not L0.
     overload VARCHAR,  -- The operator overload that ran.
     notes VARCHAR,  -- What was assumed of the inputs, JSON.
-    attempts INTEGER,  -- Rebuilt calls tried.
+    attempts INTEGER,  -- How many ways to rebuild the call were tried.
     warmup INTEGER,  -- Calls before the timed ones.
     runs INTEGER,  -- Timed calls.
     wall_s DOUBLE,  -- [s] Time spent on the item.
     time_ns DOUBLE,  -- [ns] Median GPU time of the call, all its activities (CUPTI); on a CPU its wall time.
-    time_mad_ns DOUBLE,  -- [ns] Median absolute deviation of it.
+    time_mad_ns DOUBLE,  -- [ns] Median absolute deviation of that time over the timed calls.
     time_low_ns DOUBLE,  -- [ns] Lower bound of the median, 95 % confidence.
     time_high_ns DOUBLE,  -- [ns] Upper bound of the median, 95 % confidence.
-    loop_ns DOUBLE,  -- [ns] Median time per call in a CUDA-graph loop.
-    loop_low_ns DOUBLE,  -- [ns] Lower bound of it, 95 % confidence.
-    loop_high_ns DOUBLE,  -- [ns] Upper bound of it, 95 % confidence.
-    loop_calls INTEGER,  -- Calls per graph.
-    loop_sets INTEGER,  -- Input sets that the loop goes round.
+    loop_ns DOUBLE,  -- [ns] Median time per call in a CUDA graph that repeats it.
+    loop_low_ns DOUBLE,  -- [ns] Lower bound of that median, 95 % confidence.
+    loop_high_ns DOUBLE,  -- [ns] Upper bound of that median, 95 % confidence.
+    loop_calls INTEGER,  -- Calls in that graph.
+    loop_sets INTEGER,  -- How many different sets of inputs the graph uses in turn.
     loop_note VARCHAR,  -- Why the loop time is unknown.
     extra_kernels VARCHAR,  -- Activities that came out unplanned, JSON.
     missing_kernels VARCHAR,  -- Planned kernels that did not come out, JSON.
@@ -34,13 +34,13 @@ CREATE TABLE replay_calls (
     energy_mj DOUBLE,  -- [mJ] Energy of one call, with its share of the idle power of the board.
     energy_low_mj DOUBLE,  -- [mJ] Lower end of the 95 % interval of energy_mj.
     energy_high_mj DOUBLE,  -- [mJ] Upper end of the 95 % interval of energy_mj.
-    dynamic_mj DOUBLE,  -- [mJ] Energy of one call above the launch-loop power (a queue full of empty kernels) (launch_loop_power_w).
+    dynamic_mj DOUBLE,  -- [mJ] Energy of one call above launch-loop power (launch_loop_power_w of the run).
     dynamic_low_mj DOUBLE,  -- [mJ] Lower end of the 95 % interval of dynamic_mj.
     dynamic_high_mj DOUBLE,  -- [mJ] Upper end of the 95 % interval of dynamic_mj.
     energy_power_w DOUBLE,  -- [W] Mean power while the call was repeated.
     energy_busy_share DOUBLE,  -- Share of that time in which a kernel ran.
     energy_seconds DOUBLE,  -- [s] Time between the counter steps that were used, all windows together.
-    energy_windows INTEGER,  -- Number of windows.
+    energy_windows INTEGER,  -- Number of stretches of time in which energy was measured.
     energy_method VARCHAR,  -- How energy was measured.
     energy_reason VARCHAR,  -- Why the energy is unknown.
     energy_sm_mhz DOUBLE,  -- [MHz] Clock of the multiprocessors in the windows.

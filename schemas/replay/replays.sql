@@ -12,7 +12,7 @@ CREATE TABLE replays (
     share DOUBLE,  -- Share of the GPU time of the call, 0 to 1.
     runs INTEGER,  -- Timed runs.
     replay_ns DOUBLE,  -- [ns] Median duration (CUPTI).
-    mean_ns DOUBLE,  -- [ns] Mean duration: times launches it predicts the time of all.
+    mean_ns DOUBLE,  -- [ns] Mean duration, which times the number of launches predicts the time of all.
     mad_ns DOUBLE,  -- [ns] Median absolute deviation.
     low_ns DOUBLE,  -- [ns] Lower bound of the median, 95 % confidence.
     high_ns DOUBLE,  -- [ns] Upper bound of the median, 95 % confidence.
@@ -27,7 +27,7 @@ CREATE TABLE replays (
     energy_mj DOUBLE,  -- [mJ] Energy of one launch, with its share of the idle power of the board.
     energy_low_mj DOUBLE,  -- [mJ] Lower end of the 95 % interval of energy_mj.
     energy_high_mj DOUBLE,  -- [mJ] Upper end of the 95 % interval of energy_mj.
-    dynamic_mj DOUBLE,  -- [mJ] Energy of one launch above the launch-loop power (a queue full of empty kernels) (launch_loop_power_w).
+    dynamic_mj DOUBLE,  -- [mJ] Energy of one launch above launch-loop power (launch_loop_power_w of the run).
     dynamic_low_mj DOUBLE,  -- [mJ] Lower end of the 95 % interval of dynamic_mj.
     dynamic_high_mj DOUBLE,  -- [mJ] Upper end of the 95 % interval of dynamic_mj.
     energy_method VARCHAR,  -- How energy was measured, and how that of a call was shared among its kernels.

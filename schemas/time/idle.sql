@@ -4,7 +4,7 @@
 --   trace, device: as in kernels
 --   part: as in idle_gaps
 --   cause: as in idle_gaps
---   n BIGINT: Number of pieces of gaps.
+--   n BIGINT: Number of pauses; a gap with several causes counts once for each.
 --   idle_ns BIGINT [ns]: Their summed length.
 --   share_pct DOUBLE [%]: Share of the time from the first start to the last end.
 --   median_ns DOUBLE [ns]: Median length of a piece.

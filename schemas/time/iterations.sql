@@ -16,8 +16,8 @@
 --   end_ns BIGINT [ns]: End of the last launch.
 --   span_ns: as in gpu_time
 --   total_ns BIGINT [ns]: Summed duration of the kernels.
---   first_launch_index BIGINT: Least launch_index.
---   last_launch_index BIGINT: Greatest launch_index.
+--   first_launch_index BIGINT: Smallest launch_index of its kernels.
+--   last_launch_index BIGINT: Greatest launch_index of its kernels.
 -- Example:
 --   SELECT trace, device, iteration, label, method, steady_state, launches, span_ns FROM iterations();
 CREATE OR REPLACE MACRO iterations(source := 'kernels') AS TABLE

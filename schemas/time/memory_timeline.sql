@@ -7,11 +7,11 @@
 --   trace_id, trace: as in kernels
 --   process, thread, device_type, device, event_index, ts_ns, address, bytes: as in memory_events
 --   allocated_bytes BIGINT [bytes]: In use after it, of the allocator's blocks, as recorded.
---   reserved_bytes BIGINT [bytes]: Reserved by the allocator after it, as recorded.
+--   reserved_bytes BIGINT [bytes]: Bytes that the allocator holds after it, in use or cached, as recorded.
 --   net_bytes BIGINT [bytes]: Sum of the recorded allocations less releases so far: what was allocated before the recording is not in it.
 --   is_peak BOOLEAN: Whether most is in use after it; the first of several such.
 --   released_index BIGINT: event_index of the release of an allocation; NULL for one that outlives the recording.
---   released_ns BIGINT [ns]: Time of that.
+--   released_ns BIGINT [ns]: When it was released, relative to base_ns of the trace.
 --   held_at_peak BOOLEAN: Whether an allocation was in use at the peak; NULL for a release, and without addresses.
 --   op VARCHAR: Innermost operator around it, such as aten::empty.
 --   root_op VARCHAR: Outermost operator around it, which the program called; NULL between operators. Steps of the profiler, which torch up to 1.8

@@ -18,8 +18,8 @@
 --   cause VARCHAR: What of the part. Of computation the category, of copies the kind. Of communication transfer, waiting for a rank, or unsplit (not all
 --     ranks are here). Of the host launching, synchronisation, allocation, blocking copy, data loading, garbage collection, loading code, other call or
 --     profiler. Of the queue dependency (a wait for an event of another stream), launch latency (after a late call) or between launches.
---   n BIGINT: Number of pieces.
---   wall_ns BIGINT [ns]: Their length.
+--   n BIGINT: Number of stretches of time that are summed.
+--   wall_ns BIGINT [ns]: Their summed length.
 --   share_pct DOUBLE [%]: Share of the time of the device.
 --   needed_ns BIGINT [ns]: Of computation, what its work takes at the peaks of the GPU; NULL where no work is known.
 --   lost_ns BIGINT [ns]: Time of kernels of known work beyond needed_ns.

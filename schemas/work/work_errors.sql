@@ -6,7 +6,7 @@
 -- Arguments:
 --   source: A relation with the columns of `kernels`.
 -- Columns:
---   category VARCHAR: As in kernels; TOTAL in the last row.
+--   category VARCHAR: Category of the kernels; TOTAL in the last row.
 --   work_method: as in roofline
 --   signatures BIGINT: Distinct kernels with counters and a model.
 --   n, total_ns: as in kernel_rollups

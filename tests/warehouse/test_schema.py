@@ -116,9 +116,9 @@ def test_docs_have_meanings_and_one_row_per_object() -> None:
 
 def test_comments_repeat_the_docs(warehouse: Warehouse) -> None:
     row = warehouse.query(
-        "SELECT comment FROM duckdb_columns() WHERE table_name = 'launches' AND column_name = 'start_ns'"
+        "SELECT comment FROM duckdb_columns() WHERE table_name = 'launches' AND column_name = 'launch_duration_ns'"
     )
-    assert row.to_pylist() == [{"comment": "Start, relative to base_ns of the trace. [ns]"}]
+    assert row.to_pylist() == [{"comment": "How long that call took on the host. [ns]"}]
     sql = """
         SELECT comment FROM duckdb_tables() WHERE table_name = 'launches'
         UNION ALL SELECT comment FROM duckdb_views() WHERE view_name = 'kernels'
