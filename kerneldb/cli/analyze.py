@@ -258,10 +258,11 @@ def memory(by: str, traces: tuple[str, ...], limit: int | None, output: Output) 
 def _at_peak(row: Mapping[str, Any]) -> str:
     """How much was in use at the peak, of how much that the allocator had."""
     used, reserved = row["device_peak_bytes"], row["reserved_bytes"]
-    place = f"{row['trace']}, {row['device_type']} {row['device']}"
+    number = "" if row["device"] is None else f" {row['device']}"  # memory of the host has none
+    place = f"{row['trace']}, {row['device_type']}{number}"
     if not reserved or used is None:
         return f"{place}: peak {'not known' if used is None else size(used)}"
-    unused = f"{100 * (reserved - used) / reserved:.0f} % of them cached or fragmented"
+    unused = f"{100 * (reserved - used) / reserved:.0f} % of that cached or fragmented"
     return f"{place}: peak {size(used)} in use, of {size(reserved)} reserved; {unused}"
 
 

@@ -67,8 +67,8 @@ SELDOM: Final = 1
 LITTLE: Final = 4
 """So many of these, from the first on, go before names become short."""
 MOST_IMPORTANT: Final = (
-    r"problem|(from|to)_dtype",
-    r"(share|delta|speedup)_pct|pct_attainable|ratio|verdict\w*|grade|bound|covered|rule",
+    r"problem|(from|to)_dtype|exposed_communication_ns|at_peak_bytes",
+    r"(share|delta|speedup|at_peak|hidden_communication)_pct|pct_attainable|ratio|verdict\w*|grade|bound|covered|rule",
     r"n|launches",
 )
 """Columns by name, the first to be left out first. Those that are not listed go between the two, from the right."""

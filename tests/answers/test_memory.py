@@ -151,6 +151,17 @@ def test_a_trace_without_memory_says_how_to_record_it(tmp_path: Path) -> None:
     assert "profile_memory=True" in shown.stderr
 
 
+def test_memory_of_the_host_has_no_number(tmp_path: Path) -> None:
+    trace = Trace()
+    args = {"Device Type": 0, "Device Id": -1, "Bytes": 64, "Addr": 1, "Total Allocated": 64}
+    trace.add("i", None, "[memory]", T0, s="t", args=args)
+    (tmp_path / "t.json").write_text(kineto(trace))
+    made = kerneldb.open(tmp_path / "k.duckdb")
+    made.ingest(tmp_path / "t.json")
+    shown = CliRunner().invoke(cli, ["analyze", "memory", "--db", str(made.path)])
+    assert "t, cpu: peak 64 B" in shown.stderr
+
+
 def test_the_command(db: kerneldb.Database) -> None:
     shown = CliRunner().invoke(cli, ["analyze", "memory", "--db", str(db.path)])
     assert shown.exit_code == 0

@@ -255,6 +255,26 @@ def test_the_least_important_columns_are_left_out_first(width: int, left_out: li
     assert {"kernel", "total"} <= set(shown.lines[0].split())
 
 
+def test_what_a_command_is_asked_for_stays_on_a_narrow_terminal() -> None:
+    names = [
+        *(
+            "trace",
+            "device",
+            "busy_ns",
+            "computation_ns",
+            "communication_ns",
+            "copy_ns",
+            "computation_communication_ns",
+        ),
+        *("communication_copy_ns", "exposed_communication_ns", "exposed_copy_ns", "hidden_communication_pct"),
+    ]
+    shown = drawn([(name, [f"trace{row}" if name == "trace" else row + 1 for row in range(2)]) for name in names], 80)
+    assert {"exposed_communication", "hidden_communication"} <= set(shown.lines[0].split())
+    memory = ["trace", "device_type", "device", "name", "allocations", "allocated_bytes", "peak_bytes", "at_peak_bytes"]
+    rows = [(name, ["n" * 22, "m" * 22] if name in {"trace", "name"} else [10**9, 10**8]) for name in memory]
+    assert "at_peak" in drawn(rows, 80).lines[0].split()
+
+
 @pytest.mark.parametrize(("width", "least"), [(80, 44), (64, 24)])
 def test_lesser_columns_go_before_names_are_short(width: int, least: int) -> None:
     kernel = drawn(top_columns(), width).lines[2].split()[0]
