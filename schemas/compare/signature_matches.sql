@@ -1,4 +1,4 @@
--- Which other signatures are the same kernel elsewhere in the warehouse, each pair by its best method.
+-- Which other signatures are the same kernel elsewhere in the database, each pair by its best method.
 --
 -- By name only on one architecture, as far as both are known. Pairs known only from one and the same trace are left out: there they are different
 -- kernels. This is not how `diff` matches, where each kernel of two sides is in exactly one row: here a signature has all others that may replace
