@@ -93,7 +93,7 @@ def _page(database: Database, keep: list[str]) -> None:
 
 
 def _exposed(devices: Rows) -> list[str]:
-    """Busy is no computing: the columns of what no computation hides, where that is a notable part of the busy time."""
+    """Communication and copies that no computation hides, where they are a notable part of the busy time."""
     busy = sum(row["busy_ns"] or 0 for row in devices)
     parts = ("exposed_communication_ns", "exposed_memcpy_ns")
     notable = [part for part in parts if sum(row[part] or 0 for row in devices) > NOTABLE * busy]

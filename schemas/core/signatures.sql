@@ -25,7 +25,7 @@ CREATE TABLE signatures (
     total_blocks BIGINT,  -- [blocks] Blocks of the grid.
     threads_per_block INTEGER,  -- [threads] Threads of a block.
     launch_key VARCHAR,  -- Hash of match_name, total_blocks and threads_per_block, by which launches of different tools are matched.
-    gemm_m BIGINT,  -- Of a matrix product of M×K by K×N: M, the rows of the result. NULL where the operator is no product, or its sizes are not
+    gemm_m BIGINT,  -- Of a matrix product of M×K by K×N: M, the rows of the result. NULL where the operator is not a product, or its sizes are not
     -- known.
     gemm_n BIGINT,  -- N, the columns of the result.
     gemm_k BIGINT,  -- K, the dimension that is summed over.

@@ -7,7 +7,7 @@ CREATE TABLE metrics (
     value DOUBLE,  -- Value in `unit`; NULL where it is text.
     text VARCHAR,  -- Value that is not a number, such as a name; NULL else.
     unit VARCHAR,  -- Base unit.
-    precision DOUBLE,  -- What one step of the last printed digit is worth, in the base unit: value is no more exact than that.
+    precision DOUBLE,  -- Step of the last digit that the tool printed, in the base unit: how exact value is.
     instance VARCHAR,  -- Which part, where a metric has several: an instruction, a memory unit, min and max of a summary; NULL for the metric of the
     -- whole launch.
     pass INTEGER,  -- Number of the run of the kernel (pass) in which the profiler read it.

@@ -1,6 +1,6 @@
 -- The launches of a timeline as the sweeps over wall time read them, a few numbers each. `place` is the device of a trace (`_wall_places`). Class 1 computes (fills,
--- too, as in gpu_time), 2 communicates, 3 and more copy (4 to the host, 5 from it). `launch_end_ns` is the end of the launch call. `fact` tells apart what is summed apart: signature and place in the
--- program. `needed` is the share of its time that the peaks of the GPU allow it, `is_compute` which of them.
+-- too, as in gpu_time), 2 communicates, 3 and more copy (4 to the host, 5 from it). `launch_end_ns` is the end of the launch call. `fact` is what is
+-- summed separately: signature and place in the program. `needed` is the share of its time that the peaks of the GPU allow it, `is_compute` which of them.
 CREATE OR REPLACE MACRO _wall_launches(source) AS TABLE
 SELECT
     t.number << 33 | coalesce(l.device::BIGINT + 2147483648, 4294967296) AS place,

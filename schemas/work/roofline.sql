@@ -38,8 +38,8 @@
 --   bound VARCHAR: latency where less than 5 % of what the roof allows is reached: starting, waiting or too little work limits it. Else memory
 --     below the ridge, compute from it on. Of the mean launch; the view bounds judges single launches.
 --   signature_id: as in kernels
---   modelled_flops DOUBLE [FLOP]: Operations of a launch by the model over shapes, also where counters stand in `flops`.
---   modelled_bytes DOUBLE [bytes]: Bytes of a launch by the model over shapes, also where counters stand in `moved_bytes`.
+--   modelled_flops DOUBLE [FLOP]: Operations of a launch by the model over shapes, even where `flops` is from counters.
+--   modelled_bytes DOUBLE [bytes]: Bytes of a launch by the model over shapes, even where `moved_bytes` is from counters.
 --   work_method VARCHAR: How modelled_flops and modelled_bytes were found, in words; NULL where nothing is known of the work.
 --   counted_on VARCHAR: Model of GPU that the counters in `flops` and `moved_bytes` were read on; NULL where they are modelled.
 --   gemm_m, gemm_n, gemm_k, gemm_batch: as in kernels
