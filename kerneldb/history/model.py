@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Of the search: changes that an older one stored are looked for again."""
 FEWEST: Final = 5
 """Runs on either side of a change: fewer could be one bad night of a machine."""

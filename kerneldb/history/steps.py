@@ -2,8 +2,8 @@
 
 `ruptures` (BSD 2-clause; Truong, Oudre, Vayatis 2020) cuts a line optimally for a penalty. Its cuts are candidates:
 each must pass a t test between the stretches beside it. Its variance counts the correlation of successive points, its
-level is corrected for every place of the history and for 1,000 series or more (Bonferroni). Those that fail are taken
-out, weakest first.
+level is corrected for every place of the history and for 1,000 series or more (Bonferroni), that of a stretch between
+two cuts for every length as well. Those that fail are taken out, weakest first.
 """
 
 from __future__ import annotations
@@ -56,11 +56,22 @@ def find(values: Floats, places: int, series: int, usual: float = 0.0, least_pct
         return []
     scale = spread(values) or EQUAL
     drawn = drawn_in(values, scale)
+    if _apart_at_most(drawn) < least_pct / 100:
+        return []
     tests = float(max(places - 2 * FEWEST, 1)) * max(series, FAMILY)
     whole = _over(values, 1) or EQUAL
     rho = _shrunk(correlation(values), usual, len(values))
     cuts = _proposed(drawn / whole, inflation(rho) * math.log(tests))
     return _kept(drawn, cuts, _Line(tests, whole, rho, usual, least_pct))
+
+
+def _apart_at_most(values: Floats) -> float:
+    """By how much the means of two stretches may differ: longer ones consist of such as are looked at."""
+    import numpy as np
+
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    means = [(sums[n:] - sums[:-n]) / n for n in range(FEWEST, 2 * FEWEST)]
+    return max(float(one.max()) for one in means) - min(float(one.min()) for one in means)
 
 
 def spread(values: Floats, lag: int = 1) -> float:
@@ -204,6 +215,9 @@ def _tested(line: Floats, ends: tuple[int, int, int], noise: _Noise, tests: floa
     error = noise.deviation * math.sqrt(noise.inflated * (1 / len(before) + 1 / len(after)))
     by_means = tail(shift / error, noise.degrees(len(line), min(len(before), len(after))))
     p_value = 2 * min(by_means, apart(before, after, noise.inflated))  # two tests, of which either will do
+    # Of a stretch between two cuts both ends were chosen: the level is corrected for its length, too.
+    is_between = begin > 0 if len(before) < len(after) else end < len(line)
+    tests *= len(line) if is_between else 1
     first, last = _range(line, begin, at, end, noise.deviation * math.sqrt(noise.inflated))
     return Step(at, first, last, begin, end, shift, error, min(1.0, p_value * tests), noise.deviation)
 

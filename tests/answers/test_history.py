@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -18,7 +19,7 @@ from tests.conftest import made_once
 if importlib.util.find_spec("ruptures") is None:  # to import it takes every worker two seconds
     pytest.skip("finding changes takes ruptures: pip install 'kerneldb[history]'", allow_module_level=True)
 
-from kerneldb.history import search
+from kerneldb.history import search, steps
 from kerneldb.history.model import Line, Run
 from tests.answers.nightly import NIGHTS, Nightly, every_night
 
@@ -134,6 +135,25 @@ def test_what_came_back_within_ten_runs_is_no_change() -> None:
     nights.slow(NAMES[0], 50, 1.03)
     nights.slow(NAMES[0], 57, 1 / 1.03)
     assert of(nights) == []
+
+
+@pytest.mark.parametrize(
+    ("recorded", "nights", "seed", "name", "begin"),
+    [
+        ("nights.csv", 40, 43, "queue: between launches", 7200),
+        ("nights-second-board.csv", 48, 21, "computation: MEMSET", 7800),
+    ],
+)
+def test_one_stretch_drawn_three_times_among_ten_thousand_runs_is_no_change(
+    root: Path, recorded: str, nights: int, seed: int, name: str, begin: int
+) -> None:
+    path = root / "results" / "2026-11-26-h200-nights" / recorded
+    values = Nightly(10_000, seed, ("budget",), recorded=path, nights=nights).values["budget", name]
+    line = np.log(values[begin : begin + 400])
+    assert steps.find(line, 10_000, 49, least_pct=1.5) == []
+    line[250:] += 2 * line.std()
+    (found,) = steps.find(line, 10_000, 49, least_pct=1.5)
+    assert abs(found.at - 250) <= 1
 
 
 def test_each_change_has_its_cause_and_commits(stored: Path) -> None:
