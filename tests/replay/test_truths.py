@@ -11,8 +11,6 @@ from tests.replay import truths
 
 FEW = ("llama-train", "resnet-train", "llama-decode")
 """A decoder, a CNN with running statistics, tokens with a cache."""
-KINDS = ("t5-train", "whisper-forward", "mamba-train", "bert-train", "bloom-train", "mixtral-train")
-"""What FEW do not have: an encoder beside a decoder, no gradients, a recurrence, experts, and the other optimizers."""
 
 
 def compared(names: tuple[str, ...], factory: pytest.TempPathFactory) -> dict[str, truths.Score]:
@@ -39,9 +37,6 @@ def test_order_shared_memory_and_lifetimes_are_those_of_the_program(few: dict[st
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "name",
-    [*KINDS, *(pytest.param(one, marks=pytest.mark.volume) for one in programs.PROGRAMS if one not in FEW + KINDS)],
-)
+@pytest.mark.parametrize("name", [one for one in programs.PROGRAMS if one not in FEW])
 def test_so_are_those_of_other_families(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     check(compared((name,), tmp_path_factory)[name])
