@@ -38,7 +38,7 @@ from kerneldb.ingest.amd.launches import (
 )
 from kerneldb.ingest.amd.rows import address_of, memory_rows, metric_rows
 from kerneldb.ingest.columns import Schema
-from kerneldb.ingest.launches import Signer
+from kerneldb.ingest.launches import INT32_MAX, Signer
 from kerneldb.ingest.output import File, Output, Report, nullable
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.rocprof_csv.table import INTEGERS, Kind, Table
@@ -103,7 +103,7 @@ class AgentMap:
             return None
         number = int(found.group(2))
         if (found.group(1) or "").lower() == "gpu" or not self._by_node:
-            return number
+            return number if number <= INT32_MAX else None
         agent = (self._by_node if self._absolute else self._by_logical).get(number)
         return agent.device if agent is not None and agent.is_gpu else None
 

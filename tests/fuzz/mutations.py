@@ -288,7 +288,9 @@ def sqlite(dice: Dice, whole: bytes) -> bytes:
         con.deserialize(whole)
         for _ in range(dice.choice((1, 1, 2, 4))):
             tables = [name for (name,) in con.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1")]
-            name = dice.choice(tables or ["none"])
+            if not tables:
+                break
+            name = dice.choice(tables)
             columns = [row[1] for row in con.execute(f'PRAGMA table_info("{name}")')]
             try:
                 with con:

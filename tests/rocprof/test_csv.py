@@ -50,6 +50,13 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.parametrize("agent", ["9" * 40, "GPU 2147483648", "-1", "1e3"])
+def test_an_agent_whose_number_no_gpu_has_is_unknown(tmp_path: Path, agent: str) -> None:
+    text = KERNELS_63.replace('"KERNEL_DISPATCH",4,', f'"KERNEL_DISPATCH","{agent}",')
+    (row,) = converted(written(tmp_path / "huge_kernel_trace.csv", text)).launches.to_dicts()
+    assert (row.get("device"), row["duration_ns"]) == (None, 500)
+
+
 def test_rocm_6_kernel_traces(tmp_path: Path) -> None:
     (row,) = converted(written(tmp_path / "old_kernel_trace.csv", KERNELS_63)).launches.to_dicts()
     assert (row["grid_x"], row["block_x"], row["reported_grid_x"], row["reported_grid_unit"]) == (
