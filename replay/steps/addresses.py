@@ -122,9 +122,10 @@ class Finder:
         addresses: dict[Key, str] = {}
         for key, (_, op) in sorted(makers.items(), key=lambda one: (one[1][1].end_ns, one[1][0])):
             self._choose(addresses, key, self._inside(op))
-        for key in self._seen:
-            if key not in addresses:
-                self._choose(addresses, key, self._unnamed(key), only=True)
+        # a number that is a tensor while an operator runs fits all that it adds to, each of which is there once
+        unnamed = [key for key in self._seen if key not in addresses]
+        for key in sorted(unnamed, key=lambda one: -len(self._seen[one])):
+            self._choose(addresses, key, self._unnamed(key), only=True)
         return {key: self._blocks[address] for key, address in addresses.items()}
 
     def _note(self, op: Op) -> None:

@@ -121,6 +121,15 @@ def test_what_was_there_before_is_freed_when_the_operators_before_say_where_it_i
     assert parts.calls[0].frees == (0,)
 
 
+def test_a_number_that_is_added_to_several_tensors_does_not_free_the_first() -> None:
+    """Id 5 is memory for a number, made and freed around each operator; 7 and 8 are there before and after."""
+    ops = [op(1, 10, 20, (view(7, 4), view(5, 4)), ()), op(2, 30, 40, (view(8, 4), view(5, 4)), ())]
+    moments = [Moment(8, "a", 16), Moment(22, "a", -16), Moment(28, "a", 16), Moment(42, "a", -16)]
+    found, _ = memory.recalled(ops, [], moments, host=False)
+    freed = {number: [found.epochs[one.storage].freed_ns for one in found.ops[number].taken()] for number in found.ops}
+    assert freed == {1: [None, 22], 2: [None, 42]}
+
+
 def test_an_operator_that_prepares_with_others_and_computes_itself_is_the_call() -> None:
     def named(one: Op, name: str, parent: int | None = None) -> Op:
         return dataclasses.replace(one, name=name, parent=parent)
