@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from kerneldb.replay.resolve.recorded import short_name
 from kerneldb.replay.resolve.tensors import TensorSpec
-from kerneldb.replay.steps.player import Player, Prepared
+from kerneldb.replay.steps.player import Player
+from kerneldb.replay.steps.prepared import Prepared
 from kerneldb.replay.wire.steps import UNKNOWN, Step, StepCall, Tensor
 
 FRAMES: Final = "frames of "

@@ -19,7 +19,8 @@ from kerneldb.replay.recording.measuring import Interval, interval
 from kerneldb.replay.rewrites.base import Function, Proposal
 from kerneldb.replay.rewrites.region import CannotTryError, Region, conforming, graph
 from kerneldb.replay.steps.graphs import Captured, capture
-from kerneldb.replay.steps.player import Fills, Player, Prepared, Program
+from kerneldb.replay.steps.player import Player
+from kerneldb.replay.steps.prepared import Fills, Prepared, Program
 from kerneldb.replay.wire.improvements import Times
 from kerneldb.replay.wire.steps import StepCall
 
