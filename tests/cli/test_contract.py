@@ -274,11 +274,12 @@ def test_completion_offers_columns_and_values_in_a_condition(shared_database: Pa
 
 def test_completion_takes_back_nothing_that_was_typed(tmp_path: Path) -> None:
     """A shell puts in what all offers begin with."""
-    for place, name in enumerate(("Xab", "Xac", "xad")):
-        trace = Trace()
-        trace.kernel("k", 1000, 100 + place, 1)
-        (tmp_path / "t.json").write_text(kineto(trace))
-        kerneldb.open(tmp_path / "k.duckdb").ingest(tmp_path / "t.json", name=name)
+    with kerneldb.open(tmp_path / "k.duckdb") as db:
+        for place, name in enumerate(("Xab", "Xac", "xad")):
+            trace = Trace()
+            trace.kernel("k", 1000, 100 + place, 1)
+            (tmp_path / "t.json").write_text(kineto(trace))
+            db.ingest(tmp_path / "t.json", name=name)
     for typed, offers in (("X", {"'Xab'", "'Xac'"}), ("x", {"'xad'"}), ("XA", {"'Xab'", "'Xac'"}), ("xad", {"'xad'"})):
         found = offered(f"kerneldb --db {tmp_path / 'k.duckdb'} top --where \"trace = '{typed}", 5)
         assert set(re.findall("'[^']*'", found)) == offers, typed
@@ -288,7 +289,8 @@ def test_completion_hands_no_value_to_a_shell_that_it_would_run(tmp_path: Path) 
     trace = Trace()
     trace.kernel("k", 1000, 100, 1)
     (tmp_path / "t.json").write_text(kineto(trace))
-    kerneldb.open(tmp_path / "k.duckdb").ingest(tmp_path / "t.json", name="x$(touch pwned)")
+    with kerneldb.open(tmp_path / "k.duckdb") as db:
+        db.ingest(tmp_path / "t.json", name="x$(touch pwned)")
     assert "pwned" not in offered(f"kerneldb --db {tmp_path / 'k.duckdb'} top --where \"trace = 'x", 5)
 
 
