@@ -13,6 +13,7 @@ one machine make the whole. FOLDER/out has `summary.json`, and all else packed. 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -30,6 +31,7 @@ from typing import Any
 
 from benchmarks.gpu import compare_step_counters, strip_calls
 from benchmarks.gpu.replay_steps import Run
+from kerneldb.replay.errors import ReplayError
 from kerneldb.replay.host import profilers
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire import plan
@@ -310,8 +312,11 @@ def _pack(run: Counted) -> None:
     """What came of it and which machine made it in one file, all pages, plans and journals in another, recordings."""
     asked = ["nvidia-smi", "--query-gpu=name,driver_version,clocks.sm,uuid", "--format=csv"]
     machine = subprocess.run(asked, capture_output=True, text=True, check=False) if shutil.which(asked[0]) else None
-    told: dict[str, Any] = {"machine": machine.stdout if machine else None, "ncu": profilers.find(NCU, None).version}
-    told["log"] = (run.folder / "log.txt").read_text().splitlines()
+    told: dict[str, Any] = {"machine": machine.stdout if machine else None}
+    with contextlib.suppress(ReplayError):  # tables are made where there is none
+        told["ncu"] = profilers.find(NCU, None).version
+    log = run.folder / "log.txt"
+    told["log"] = log.read_text().splitlines() if log.exists() else []
     told |= {path.name: json.loads(path.read_text()) for path in sorted(run.folder.glob("*.compared.json"))}
     out = run.folder / "out"
     out.mkdir(exist_ok=True)

@@ -24,7 +24,7 @@ from kerneldb.gpus import counting
 from kerneldb.replay import processes, routes
 from kerneldb.replay.errors import LINE, ReplayError
 from kerneldb.replay.host import profilers
-from kerneldb.replay.host.phases import Log, Pool, Progress
+from kerneldb.replay.host.phases import STEP_SECONDS, Log, Pool, Progress
 from kerneldb.replay.wire import journal
 from kerneldb.replay.wire.messages import (
     MESSAGES,
@@ -122,6 +122,9 @@ class Counting:
         if not calls:
             return True
         profiler = profilers.find(self.log.options, journal.read(self.journal).run.vendor)
+        if self.log.plan.steps and profiler.name != "ncu":
+            message = "counters of a step need Nsight Compute: other profilers do not print which call a kernel is of"
+            raise ReplayError(message)
         items = [item for item in self.log.plan.items if item.id in calls]
         refused = {item.id: reason for item in items if (reason := why_not(item, calls[item.id])) is not None}
         if refused:
@@ -202,13 +205,16 @@ class Counting:
 
     def follow(self, process: subprocess.Popen[bytes], heard: IO[bytes], session: Session) -> None:
         """Listen until the profiler has ended; a worker that is silent for too long is killed."""
+        item_seconds = self.log.options.item_seconds
+        if self.log.plan.steps:  # what is not profiled of a step says nothing
+            item_seconds = max(item_seconds, STEP_SECONDS)
         patience, rest, last, pid = self.log.options.start_seconds, b"", time.monotonic(), 0
         while True:
             ended = process.poll() is not None
             data = rest + heard.read()
             *whole, rest = data.split(b"\n")
             for message in _messages(whole):
-                patience, last = self.log.options.item_seconds, time.monotonic()
+                patience, last = item_seconds, time.monotonic()
                 session.take(message)
                 match message:
                     case Ready(facts):

@@ -22,6 +22,8 @@ VERY_LOW: Final = 1e4
 LEAST: Final = 1e-300
 NOTHING_RIGHT: Final = 1.0
 """Error of an original that is rounding and nothing else (a gradient that is zero but for it): nothing to compare."""
+ROUNDING: Final = 100.0
+"""A rewrite that is as many times further off is no rounding, whatever the original is."""
 DISTRIBUTIONS: Final = ("recorded", "normal", "uniform", "large", "small")
 
 Function = Callable[..., Sequence[Any]]
@@ -149,5 +151,5 @@ def _compared(
         truth = exact[fine].double()
         largest = float(truth.abs().max()) or 1.0
         errors = [float((some[fine].double() - truth).abs().max()) / largest for some in (one, other)]
-        if errors[0] < NOTHING_RIGHT:
+        if errors[0] < NOTHING_RIGHT or errors[1] > ROUNDING * errors[0]:
             yield errors[0], errors[1], torch.finfo(one.dtype).eps / 2

@@ -29,6 +29,9 @@ LEAST_SECONDS: Final = 0.02
 OVERLAP: Final = "covers the same calls as"
 
 
+AGAIN_S: Final = 1.0
+
+
 class TimeIsOver(BaseException):
     """What was tried takes longer than it may. No Exception: compilers catch those, and go on."""
 
@@ -40,9 +43,10 @@ def limited(seconds: float) -> Iterator[None]:
     def over(*_: object) -> None:
         raise TimeIsOver
 
-    before = signal.signal(signal.SIGALRM, over)
-    left, _ = signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))
+    before, left = signal.signal(signal.SIGALRM, over), 0.0
     try:
+        # again and again: some parts of a compiler catch everything, and go on
+        left, _ = signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001), AGAIN_S)
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, left)

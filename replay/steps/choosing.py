@@ -160,6 +160,6 @@ def _trail(listed: Sequence[Try], wanted: float, launches: int, how: str) -> Ite
             time_ns=None if seen.time_ns is None else round(seen.time_ns / launches, 1),
             recorded_ns=round(wanted / launches, 1),
             reason=seen.reason,
-            accepted=one is best,
+            accepted=one is best and fits(one.place, seen.grade),
             attempt=number,
         )

@@ -429,6 +429,7 @@ class Player:
 
     def _free(self, storage: int) -> None:
         self._storages.pop(storage, None)
+        self._given.pop(storage, None)
         self._kept.discard(storage)
         for place in self._views[storage]:
             self._live.pop(place, None)

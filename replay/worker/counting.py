@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -89,9 +90,8 @@ def _in_steps(device: _Device, planned: plan.Plan, job: Job, send: Sender) -> in
         chosen = spread(step, asked - filled, job.options.counted)
         try:
             player = StepRun(step, items, job.options, lambda _: None, filled).as_before(results[step.id])
-            send(Begin(next(iter(chosen), None), "count"))
             named = {place: f"{name}{NTH}{nth}" for name, places in chosen.items() for nth, place in enumerate(places)}
-            player.run(around=lambda place, named=named: device.alone(named.get(place)))  # type: ignore[misc]  # named is one
+            player.run(around=functools.partial(_alone, device, named, send))
         except BrokenDeviceError as error:
             send(Broken(str(error)))
             return 1
@@ -102,6 +102,16 @@ def _in_steps(device: _Device, planned: plan.Plan, job: Job, send: Sender) -> in
         send(Counted(name, "no step has a call of it that ran"))
     send(Done())
     return 0
+
+
+def _alone(
+    device: _Device, named: Mapping[int, str], send: Sender, place: int
+) -> contextlib.AbstractContextManager[Any]:
+    """Around a call of a step: the profiler sees it, and the host hears of it, where it has a name."""
+    name = named.get(place)
+    if name is not None:
+        send(Begin(name.partition(NTH)[0], "count"))
+    return device.alone(name)
 
 
 def spread(step: Step, asked: Collection[str], most: int) -> dict[str, list[int]]:

@@ -245,12 +245,13 @@ def _tell(line: str) -> None:
 
 def compared(sides: Sides) -> list[Verified]:
     """Busy and wall time of pairs of processes without and with a patch, and their energy where there is a meter."""
+    found = [_verified(name, sides, f"{name}_ns") for name in QUANTITIES]
+    if all(one.energy_mj for pair in sides for one in pair):
+        return [*found, _verified(ENERGY, sides, "energy_mj")]
     reason = next((one.energy_reason for pair in sides for one in pair if one.energy_reason), None)
     if reason is not None:
         _tell(f"energy of the program: {reason}")
-    found = [_verified(name, sides, f"{name}_ns") for name in QUANTITIES]
-    measured = all(one.energy_mj for pair in sides for one in pair)
-    return [*found, _verified(ENERGY, sides, "energy_mj")] if measured else found
+    return found
 
 
 def _verified(name: str, sides: Sides, values: str) -> Verified:

@@ -27,7 +27,7 @@ from kerneldb.replay.recording.ranks import ALONE, Ranks
 from kerneldb.replay.recording.settings import Settings
 from kerneldb.replay.routes import base
 from kerneldb.replay.routes.grades import CallMatch
-from kerneldb.replay.steps.choosing import NONE_FITS, Seen, choose, fits
+from kerneldb.replay.steps.choosing import NONE_FITS, Seen, choose
 from kerneldb.replay.steps.exchanges import ALONE_IN_STEP, StepExchange, Together, joined, ordered
 from kerneldb.replay.steps.graphs import Captured, aligned_by_stream, capture
 from kerneldb.replay.steps.player import Player
@@ -154,10 +154,10 @@ class StepRun:
         for trail in result.trails:
             chosen = next((one for one in trail.tried if one.accepted), None)
             item = player.items.get(trail.item)
-            if chosen is not None and item is not None:
+            if item is not None and chosen is None:
+                player.fill(trail.item, NONE_FITS)
+            elif item is not None and chosen is not None:
                 player.stand_in(trail.item, _made_by(item, chosen))
-                if not fits(chosen.candidate, chosen.grade):
-                    player.fill(trail.item, NONE_FITS)
         self._rehearse()
         for _ in range(LOOKS):
             player.run()

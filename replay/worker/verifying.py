@@ -27,7 +27,7 @@ from kerneldb.errors import KerneldbError
 from kerneldb.replay.recording import workloads
 from kerneldb.replay.recording.settings import Settings
 from kerneldb.replay.rewrites import patching
-from kerneldb.replay.worker.windows import Turn, Windows
+from kerneldb.replay.worker.windows import TOO_SHORT, Turn, Windows
 
 WARM: Final = 4
 """Runs that are not timed: CUDA graphs of a compiled function are there after three."""
@@ -142,6 +142,7 @@ class _Steps:
         self._turn = turn
         self._number = 0
         self._meter: Windows | None = None
+        timed.energy_reason = TOO_SHORT
 
     def __enter__(self) -> Self:
         return self

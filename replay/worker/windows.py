@@ -38,7 +38,6 @@ class Windows:
         self._begun: float | None = None
         self._runs = 0
         self.over = False
-        timed.energy_reason = TOO_SHORT
 
     def before(self) -> None:
         """Wait for a turn where a window begins with this run."""

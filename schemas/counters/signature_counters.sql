@@ -83,7 +83,7 @@ nearest AS (
 ),
 
 found AS (
-    SELECT n.signature_id, m.metric, m.unit, m.value, l.trace_id, l.launch_index, l.gpu, l.cache
+    SELECT n.signature_id, n.other_id, m.metric, m.unit, m.value, l.trace_id, l.launch_index, l.gpu, l.cache
     FROM (SELECT signature_id, method, unnest(measured_ids) AS other_id FROM nearest) AS n
     INNER JOIN profiled AS l ON l.signature_id = n.other_id AND (n.method <> 'own' OR NOT l.is_replay)
     INNER JOIN launch_metrics AS m ON l.trace_id = m.trace_id AND l.launch_index = m.launch_index
@@ -101,7 +101,8 @@ counted AS (
         max(value) AS max,
         count(DISTINCT (trace_id, launch_index)) AS launches,
         string_agg(DISTINCT gpu, ', ' ORDER BY gpu) AS gpu,
-        any_value(cache) AS cache
+        any_value(cache) AS cache,
+        list(DISTINCT other_id ORDER BY other_id) AS measured_ids
     FROM found
     GROUP BY signature_id, metric
 )
@@ -115,8 +116,8 @@ SELECT
     c.max,
     c.launches,
     n.method,
-    len(n.measured_ids) AS candidates,
-    n.measured_ids,
+    len(c.measured_ids) AS candidates,
+    c.measured_ids,
     c.gpu,
     c.cache
 FROM counted AS c

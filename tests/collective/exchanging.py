@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from kerneldb.replay import processes
 from kerneldb.replay.recording.ranks import Place, Ranks, free_ports
 from kerneldb.replay.steps import exchanges
 from kerneldb.replay.wire.plan import CallSpec, Item, OpCall, PlannedKernel
@@ -93,18 +94,19 @@ def run(rank: int, port: int, folder: Path) -> None:
 
 def main() -> None:
     """Start the ranks, which share what is imported."""
-    (port,), children = free_ports(1), []
+    (port,) = free_ports(1)
     for rank in EVERYONE:
-        child = os.fork()
-        if not child:
+        if not os.fork():
             try:
+                processes.die_with_parent()
                 run(rank, port, Path(sys.argv[1]))
             except Exception:  # noqa: BLE001 (said, and ended)
                 traceback.print_exc()
                 os._exit(1)
             os._exit(0)
-        children.append(child)
-    sys.exit(any(os.waitpid(child, 0)[1] for child in children))
+    for _ in EVERYONE:
+        if os.wait()[1]:
+            os._exit(1)  # the others, which wait for it, end with this process
 
 
 if __name__ == "__main__":

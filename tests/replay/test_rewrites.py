@@ -471,6 +471,7 @@ def test_what_is_nothing_but_rounding_is_not_compared_and_what_is_no_number_is_r
     given = inputs_of(flow, Proposal(covered, None, Change("advice")))
     found = check(covered, lambda one: [3 * one], given)
     assert (found.refused, found.compared) == (None, False)
+    assert "error" in str(check(covered, lambda one: [1e9 * one + 7e20], given).refused)
     assert "no number" in str(check(covered, lambda one: [one / 0 - one / 0], given).refused)
 
 

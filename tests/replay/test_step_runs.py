@@ -196,13 +196,14 @@ def test_a_step_is_made_again_with_the_calls_that_were_chosen() -> None:
 
 def test_the_device_rests_between_runs_as_long_as_in_the_recorded_step(monkeypatch: pytest.MonkeyPatch) -> None:
     rests, asked = list[float](), Options(device="cuda:0")
-    monkeypatch.setattr("kerneldb.replay.worker.steps.time.sleep", rests.append)
+    clock = types.SimpleNamespace(monotonic=lambda: 0.0, sleep=rests.append)
+    monkeypatch.setattr("kerneldb.replay.worker.steps.time", clock)
     monkeypatch.setattr(StepRun, "_check", lambda _: None)
     made = dataclasses.replace(step(), span_ns=10**9)
     run = StepRun(made, ITEMS, dataclasses.replace(asked, device="cpu"), lambda _: None)
     run._options = asked
     run._paced(lambda: None, 2)
-    assert [0.5 < one <= 1 for one in rests] == [True, True]
+    assert rests == [1.0, 1.0]
     run._step = step()
     run._paced(lambda: None, 1)
     assert rests[2:] == [0.0]

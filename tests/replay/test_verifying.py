@@ -139,7 +139,7 @@ def test_without_a_meter_the_reason_is_said_once(capfd: pytest.CaptureFixture[st
 LONG = """
 import time
 from torch.profiler import record_function
-for number in range(600):
+for number in range(1500):
     with record_function(f"step {number}"):
         time.sleep(0.002)
 """
@@ -153,7 +153,7 @@ def test_energy_of_a_step_is_that_of_windows_of_runs_while_the_program_goes_on(
     script.write_text(LONG, encoding="utf-8")
     for holder in (torch.profiler, torch.autograd.profiler):
         monkeypatch.setattr(holder, "record_function", holder.record_function)  # put back afterwards
-    monkeypatch.setattr(windows, "WINDOW_S", 0.1)
+    monkeypatch.setattr(windows, "WINDOW_S", 0.5)
     monkeypatch.setattr(windows, "open_meter", open_fake)
     settings = resolved(Settings("", device="cpu", script=(str(script),), trace_only=True))
 
@@ -164,7 +164,7 @@ def test_energy_of_a_step_is_that_of_windows_of_runs_while_the_program_goes_on(
     found = verifying.run(Job(settings, "step 1"), turn)
     assert found.energy_reason is None
     assert len(found.energy_mj) == windows.WINDOWS
-    assert all(energy > 90 for energy in found.energy_mj)
+    assert all(energy > 60 for energy in found.energy_mj)  # between two steps of a counter that moves every 10 ms
     assert len(turns) == 2 * verifying.RUNS + windows.WINDOWS
     assert codec.load(Timed, codec.dump(found)).energy_mj == pytest.approx(found.energy_mj)
 
