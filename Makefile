@@ -94,7 +94,7 @@ sanitize: .venv/.stamp  ## the tests of the C part with sanitizers of addresses 
 # the part in C has no share.
 check-pure: .venv/.stamp  ## the tests of reading without the C part, and that an installation without a compiler is one without it
 	KERNELDB_PURE_PYTHON=1 $(PYTEST) -m 'not thorough and not collection' tests/ingest \
-	    $(foreach name,csv_forms encloser field_pytorch hostile impostors ledger limits mutations native source sqlite_tables workers, \
+	    $(foreach name,csv_forms encloser hostile impostors ledger limits mutations native source sqlite_tables workers, \
         --ignore=tests/ingest/test_$(name).py)
 	rm -rf build/pure build/lib* build/temp*  # of a build with a compiler
 	CC=false $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/pure .

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 import polars as pl
 
+from kerneldb import repeated
 from kerneldb.batch import Manifest
 from kerneldb.ingest.columns import TYPES
 
@@ -144,6 +145,8 @@ def _damage(manifest: Manifest) -> Iterator[Diagnostic]:
                 f"{n:,} × {reason}.",
                 "The text of the file is damaged there; record or copy it again.",
             )
+        elif outcome == "refused" and reason.endswith(repeated.LEFT_OUT):
+            yield Diagnostic("note", "long texts", f"{n:,} × {reason}.")
         elif outcome == "refused":
             yield Diagnostic("warning", "refused", f"{n:,} × {reason}: its time is left empty.", BAD_TIME)
         elif outcome == "repaired":

@@ -15,6 +15,8 @@ PATHS: Final = ("phase", "range_path", "module", "python_line")
 """Columns with what is around an event, which all events inside of it repeat."""
 LONGEST_PATH: Final = 1 << 14
 """Bytes of a path. A longer one is nothing that anybody reads, nor that a program says of itself."""
+LEFT_OUT: Final = ": its middle left out"
+"""How the reason ends that counts such paths."""
 PART_BYTES: Final = 256 << 20
 """Text of the rows that are written together: the writer holds it for each row."""
 

@@ -175,7 +175,7 @@ class Guard:
     def _shortened(self, table: str, name: str, frame: pl.DataFrame) -> pl.DataFrame:
         """Without the middle of what is around an event and longer than anybody reads: each event has it."""
         long = pl.col(name).str.len_bytes() > repeated.LONGEST_PATH
-        reason = f"{table}.{name} longer than {repeated.LONGEST_PATH:,} bytes: its middle left out"
+        reason = f"{table}.{name} longer than {repeated.LONGEST_PATH:,} bytes{repeated.LEFT_OUT}"
         self._add(reason, frame.select(long.sum()).item(), (None, frame.filter(long)[name].str.head(60)[0]))
         return frame.with_columns(pl.when(long).then(repeated.without_middle(name)).otherwise(name).alias(name))
 

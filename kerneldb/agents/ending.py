@@ -19,11 +19,16 @@ if TYPE_CHECKING:
     from kerneldb.agents.answers import Answer
 
 SECONDS: Final = 30.0
+THOROUGH: Final = frozenset({"why", "diff", "history"})
+THOROUGH_SECONDS: Final = 300.0
+"""Of tools that ask much: `why` of ten million launches takes a quarter of a minute where nothing else runs."""
 
 
 def seconds_of(tool: str) -> float:
     """How long a tool may take. What runs on a GPU has limits of its own."""
-    return math.inf if tool in RUNS else SECONDS
+    if tool in RUNS:
+        return math.inf
+    return THOROUGH_SECONDS if tool in THOROUGH else SECONDS
 
 
 async def awaited(work: Callable[[], Answer], seconds: float) -> Answer:

@@ -66,7 +66,7 @@ def conditions(ctx: click.Context, _parameter: click.Parameter, incomplete: str)
 
         with warehouse.connection() as con:
             words = [word for word in browsing.words(con) if word.lower().startswith(begun.lower())]
-        spelled = sorted({word[: len(begun)] for word in words}, key=lambda one: one != begun)[:1]
+        spelled = sorted({word[: len(begun)] for word in words}, key=lambda one: (one != begun, one))[:1]
         return [incomplete[:start] + word for word in words if [word[: len(begun)]] == spelled]
 
     return [text for text in _answered(ctx, found) if WORD.fullmatch(text[start:])]

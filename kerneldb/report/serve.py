@@ -185,6 +185,7 @@ def _worked_off(pieces: Iterator[str]) -> Iterator[str]:
                 come.put(piece)
         except KerneldbError as error:
             come.put(f'<p role="alert">{markupsafe.escape(harmless(str(error)))}</p>')
+            come.put('<script>document.getElementById("coming")?.remove();</script>')
         finally:
             come.put(None)
 
@@ -267,11 +268,21 @@ def _query(database: Database, asked: Any) -> Response:
     return Response(records.encode(answer), media_type="application/json")
 
 
+def _whole(value: Any) -> Any:
+    """Integers that JavaScript would round as texts, also in lists and structures."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value) if abs(value) > MOST_EXACT else value
+    if isinstance(value, list | tuple):
+        return [_whole(one) for one in value]
+    return {key: _whole(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
 def _exact(value: Any) -> Any:
     if value is None or isinstance(value, bool | float):
         return value
+    value = _whole(value)
     if isinstance(value, int):
-        return str(value) if abs(value) > MOST_EXACT else value
+        return value
     text = value if isinstance(value, str) else records.encode(value).decode()
     return value if len(text) <= LONGEST else f"{text[:LONGEST]}… (the first {LONGEST:,} of {len(text):,} characters)"
 

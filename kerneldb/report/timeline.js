@@ -401,7 +401,7 @@ const Timeline = (() => {
     /* Close the lane of the event that is chosen; without one open what is closed, or close all but the GPU's. */
     fold() {
       const lanes = this.chosen ? [this.chosen.lane] : this.data.lanes.filter((lane) => !lane.gpu), open = !this.chosen && this.closed.size;
-      this.chosen = null;
+      this.chosen = null; this.help();
       if (open) this.closed.clear(); else for (const lane of lanes) this.closed.add(this.key(lane));
       this.arrange(); this.resize();
     }

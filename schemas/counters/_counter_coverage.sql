@@ -13,7 +13,7 @@ covering AS (
         signature_id,
         any_value(method) AS method,
         any_value(candidates) AS candidates,
-        any_value(gpu) AS gpu,
+        array_to_string(list_sort(list_distinct(flatten(list(string_split(gpu, ', ')) FILTER (gpu IS NOT NULL)))), ', ') AS gpu,
         max(launches) AS profiled,
         count(*) AS metrics,
         bool_or(metric = 'sm__throughput.avg.pct_of_peak_sustained_elapsed')

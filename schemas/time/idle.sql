@@ -4,7 +4,7 @@
 --   trace, device: as in kernels
 --   part: as in idle_gaps
 --   cause: as in idle_gaps
---   n BIGINT: Number of pauses; a gap with several causes counts once for each.
+--   n BIGINT: Number of pieces of idle time: a gap is cut at each call of the host that held it up.
 --   idle_ns BIGINT [ns]: Their summed length.
 --   share_pct DOUBLE [%]: Share of the time from the first start to the last end.
 --   median_ns DOUBLE [ns]: Median length of a piece.

@@ -15,7 +15,7 @@
 --   median_kernel_ns DOUBLE [ns]: Median duration of a launch on the GPU.
 --   shorter_than_call BIGINT: Calls that took longer than what they launched.
 --   shorter_than_call_pct DOUBLE [%]: Share of the calls that took longer than what they launched.
---   calls BIGINT: Number of these calls.
+--   calls BIGINT: Number of launch calls, the whole of `shorter_than_call_pct`.
 -- Example:
 --   SELECT trace, api_call, n, median_call_ns, median_delay_ns, shorter_than_call_pct FROM launch_overhead();
 CREATE OR REPLACE MACRO launch_overhead(source := 'kernels') AS TABLE

@@ -37,12 +37,27 @@ per_launch AS (
     INNER JOIN traces AS t ON l.trace_id = t.trace_id
     LEFT JOIN device_peaks AS d ON l.trace_id = d.trace_id AND l.device = d.device
     GROUP BY r.trace_id, r.launch_index
+),
+
+-- Those of the program go first, then those of replays in the state of the caches that is nearest to it: of a model of GPU, and of all of them.
+of_model AS (
+    FROM per_launch
+    QUALIFY
+        of_replay = bool_and(of_replay) OVER (PARTITION BY signature_id, model)
+        AND cache_order = min(cache_order) OVER (PARTITION BY signature_id, model)
+),
+
+of_all AS (
+    FROM of_model
+    QUALIFY
+        of_replay = bool_and(of_replay) OVER (PARTITION BY signature_id)
+        AND cache_order = min(cache_order) OVER (PARTITION BY signature_id)
 )
 
 SELECT
     signature_id,
     model,
-    grouping(model) = 1 AS is_total,
+    false AS is_total,
     count(DISTINCT coalesce(model, '')) AS models,
     max(model) AS any_model,
     string_agg(DISTINCT model, ', ' ORDER BY model) AS all_models,
@@ -51,10 +66,20 @@ SELECT
     avg(moved_bytes) AS moved_bytes,
     avg(peak_flops_per_second) AS peak_flops_per_second,
     avg(peak_bytes_per_second) AS peak_bytes_per_second
-FROM (
-    FROM per_launch
-    QUALIFY
-        of_replay = bool_and(of_replay) OVER (PARTITION BY signature_id, model)
-        AND cache_order = min(cache_order) OVER (PARTITION BY signature_id, model)
-)
-GROUP BY GROUPING SETS ((signature_id, model), (signature_id));
+FROM of_model
+GROUP BY signature_id, model
+UNION ALL
+SELECT
+    signature_id,
+    NULL AS model,
+    true AS is_total,
+    count(DISTINCT coalesce(model, '')) AS models,
+    max(model) AS any_model,
+    string_agg(DISTINCT model, ', ' ORDER BY model) AS all_models,
+    bool_and(of_replay) AS of_replay,
+    avg(flops) AS flops,
+    avg(moved_bytes) AS moved_bytes,
+    avg(peak_flops_per_second) AS peak_flops_per_second,
+    avg(peak_bytes_per_second) AS peak_bytes_per_second
+FROM of_all
+GROUP BY signature_id;

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -18,6 +17,8 @@ from tests.conftest import made_once
 
 if importlib.util.find_spec("ruptures") is None:  # to import it takes every worker two seconds
     pytest.skip("finding changes takes ruptures: pip install 'kerneldb[history]'", allow_module_level=True)
+
+import numpy as np
 
 from kerneldb.history import search, steps
 from kerneldb.history.model import Line, Run

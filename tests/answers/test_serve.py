@@ -130,7 +130,7 @@ def test_a_report_comes_section_by_section(database: Database) -> None:
         raise QueryError("<broken>")
 
     come = list(serve._worked_off(html.arriving("Title", "made", sections(), ["a/b"])))
-    assert [("<h1>Title</h1>" in come[0]), ("/timeline?name=a/b" in come[0]), len(come)] == [True, True, 3]
+    assert [("<h1>Title</h1>" in come[0]), ("/timeline?name=a/b" in come[0]), len(come)] == [True, True, 4]
     assert ("<h2>One &amp; all</h2>" in come[1], come[2]) == (True, '<p role="alert">&lt;broken&gt;</p>')
 
 
@@ -181,10 +181,9 @@ def test_sql_gives_exact_values(port: int, database: Database) -> None:
     rows = database.sql(sql).rows()
     assert found["rows"] == [list(row.values()) for row in rows]
     assert ([one["name"] for one in found["columns"]], found["n"]) == (["category", "total_ns"], len(rows))
-    odd = json.loads(
-        known(port, "/api/query", {"sql": "SELECT 9007199254740993 AS a, NULL AS b, 'inf'::DOUBLE AS c"}).text
-    )
-    assert odd["rows"] == [["9007199254740993", None, None]]
+    sql = "SELECT 9007199254740993 AS a, NULL AS b, 'inf'::DOUBLE AS c, [9007199254740993] AS d, {'e': true} AS e"
+    odd = json.loads(known(port, "/api/query", {"sql": sql}).text)
+    assert odd["rows"] == [["9007199254740993", None, None, ["9007199254740993"], {"e": True}]]
     assert known(port, "/api/query", {"sql": "SELECT '=1+1' AS a", "format": "csv"}).text == "a\n'=1+1\n"
     cut = "… (the first 10,000 of {} characters)"
     long = "SELECT repeat('x', 50000000) AS a, [repeat('y', 20000)] AS b"

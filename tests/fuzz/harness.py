@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import duckdb
 
 import kerneldb
-from kerneldb import ingest
+from kerneldb import ingest, repeated
 from kerneldb.api import ingestion
 from kerneldb.api.ingestion import IngestOptions, Outcome
 from kerneldb.errors import TraceError
@@ -209,7 +209,8 @@ def _counted(manifest: Manifest) -> Sums:
 
 def _sums(one: Format, sums: Sums) -> tuple[str, str] | None:
     """Whether an event is in no line of the report, or became several rows of one table."""
-    found = sum(n for outcome, _, n in sums.told if outcome in ACCOUNTED)
+    counted = [line for line in sums.told if not line[1].endswith(repeated.LEFT_OUT)]  # those are of stored rows
+    found = sum(n for outcome, _, n in counted if outcome in ACCOUNTED)
     if not one.told or sums.rows <= sums.events <= found:
         return None
     return f"{sums.events} events, {found} accounted for, {sums.rows} rows of a table", str(sums.told)

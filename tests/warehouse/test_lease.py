@@ -61,8 +61,9 @@ def test_lock_of_another_process_names_it(filled: Warehouse, write: bool) -> Non
 def test_who_waits_long_says_so_once(filled: Warehouse, monkeypatch: pytest.MonkeyPatch, silent_s: float) -> None:
     """A log gets it, too: a command there would seem to hang."""
     monkeypatch.setattr("kerneldb.warehouse.engine.SILENT_S", silent_s)
+    seconds = "3" if silent_s == 0 else "0.5"  # to be asked once more
     with held(filled.path, "write") as process:
-        done = CliRunner().invoke(cli, ["--db", str(filled.path), "query", "SELECT 1", "--lock-timeout", "0.5"])
+        done = CliRunner().invoke(cli, ["--db", str(filled.path), "query", "SELECT 1", "--lock-timeout", seconds])
     assert done.exit_code == 3
     said = f"in use by process {process.pid}; wait for it, or end it. Trying again for up to"
     assert done.stderr.count(said) == (silent_s == 0), done.stderr
