@@ -13,6 +13,7 @@ from typing import Final
 
 import polars as pl
 
+from kerneldb import limits
 from kerneldb.batch import Manifest
 from kerneldb.gpus.hip import WORK_ITEMS, grid_unit
 from kerneldb.ingest import sqlite
@@ -23,6 +24,7 @@ from kerneldb.ingest.columns import schema
 from kerneldb.ingest.output import SLICE_ROWS, File, Output
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source
+from kerneldb.repeated import LONGEST_PATH
 
 OF_DISPATCH: Final = "^RocprofDataSource::"
 """What the source over rocprofiler-sdk writes among the calls; the one over roctracer writes `hcc_activity_callback`.
@@ -95,6 +97,18 @@ OPTIONAL: Final[dict[str, tuple[str, ...]]] = {
     "rocpd_metadata": ("tag", "value"),
 }
 """Tables that a tracer leaves out where it recorded none of that, and the columns that are read."""
+LONG_TEXTS: Final = "SELECT 1 FROM rocpd_string WHERE length(CAST(string AS BLOB)) > ? LIMIT 1"
+JOINED: Final = """
+SELECT coalesce(sum(R.n * length(CAST(S.string AS BLOB))), 0)
+FROM (
+    SELECT description_id AS id, count(*) AS n FROM rocpd_op GROUP BY 1
+    UNION ALL SELECT opType_id, count(*) FROM rocpd_op GROUP BY 1
+    UNION ALL SELECT apiName_id, count(*) FROM rocpd_api GROUP BY 1
+    UNION ALL SELECT args_id, count(*) FROM rocpd_api GROUP BY 1
+) AS R
+INNER JOIN rocpd_string AS S ON S.id = R.id
+"""
+"""Bytes of the texts of all rows. The table of texts holds each of them once."""
 MONITOR: Final = "SELECT deviceId, monitorType, start, value FROM rocpd_monitor WHERE deviceType = 'gpu' ORDER BY start"
 OTHER_READINGS: Final = "SELECT count(*) FROM rocpd_monitor WHERE deviceType IS NOT 'gpu'"
 MONITORED: Final = {"device": pl.Int32, "counter": pl.String, "ts_ns": pl.Int64, "text": pl.String}
@@ -112,6 +126,8 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
 
 def _converted(one: Source, database: sqlite.Database, folder: Path, options: Options) -> Manifest:
     output = Output(folder, [one])
+    if database.rows(LONG_TEXTS, (LONGEST_PATH,)):
+        limits.check_ratio(one.path.stat().st_size, int(database.rows(JOINED)[0][0]))
     repeated = [table for table, sql in REPEATED.items() if database.rows(_completed(sql, database))]
     calls = _calls(_decided(APIS, repeated), database)
     marked = pl.col("is_marker")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest import Options
 from kerneldb.ingest.ledger import UNKNOWN
 from tests.rocprof.conversion import converted, launch_rows
@@ -61,6 +62,20 @@ def test_rpd_counts_grids_by_the_launching_call(rpd: Path) -> None:
     assert (graph["grid_x"], graph["launch_status"]) == (None, "graph")
     assert (tensile["phase"], plain["phase"], graph["phase"]) == ("decode", "decode", None)
     assert (tensile["stream"], tensile["quality"]) == (16, "grid_unit_by_api")
+
+
+def test_a_long_text_of_many_rows_of_rpd_is_refused_before_they_are_read(rpd: Path) -> None:
+    connection = sqlite3.connect(rpd)
+    with connection:
+        connection.execute("UPDATE rocpd_string SET string = ? WHERE id = 3", ("x" * 200_000,))
+    assert converted(rpd).launches.height == 5
+    with connection:
+        connection.executemany(
+            "INSERT INTO rocpd_op VALUES (?, 0, 1, 0, ?, ?, 3, 2)", [(n, n, n + 1) for n in range(1_000, 3_000)]
+        )
+    connection.close()
+    with pytest.raises(UnreadableTraceError, match=r"one stored byte becomes .*KERNELDB_MAX_RATIO allows"):
+        converted(rpd)
 
 
 def test_rpd_over_rocprofiler_sdk_has_grids_and_lds_of_the_dispatch(rpd: Path) -> None:
