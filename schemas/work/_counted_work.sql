@@ -56,8 +56,8 @@ of_all AS (
 
 SELECT
     signature_id,
-    model,
-    false AS is_total,
+    CASE WHEN NOT is_total THEN counted.model END AS model,
+    is_total,
     count(DISTINCT coalesce(model, '')) AS models,
     max(model) AS any_model,
     string_agg(DISTINCT model, ', ' ORDER BY model) AS all_models,
@@ -66,20 +66,9 @@ SELECT
     avg(moved_bytes) AS moved_bytes,
     avg(peak_flops_per_second) AS peak_flops_per_second,
     avg(peak_bytes_per_second) AS peak_bytes_per_second
-FROM of_model
-GROUP BY signature_id, model
-UNION ALL
-SELECT
-    signature_id,
-    NULL AS model,
-    true AS is_total,
-    count(DISTINCT coalesce(model, '')) AS models,
-    max(model) AS any_model,
-    string_agg(DISTINCT model, ', ' ORDER BY model) AS all_models,
-    bool_and(of_replay) AS of_replay,
-    avg(flops) AS flops,
-    avg(moved_bytes) AS moved_bytes,
-    avg(peak_flops_per_second) AS peak_flops_per_second,
-    avg(peak_bytes_per_second) AS peak_bytes_per_second
-FROM of_all
-GROUP BY signature_id;
+FROM (
+    SELECT *, false AS is_total FROM of_model
+    UNION ALL
+    SELECT *, true AS is_total FROM of_all
+) AS counted
+GROUP BY signature_id, is_total, CASE WHEN NOT is_total THEN counted.model END;
