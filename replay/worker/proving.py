@@ -47,6 +47,8 @@ MARGIN: Final = 0.01
 """A loss of more than this share must be ruled out, in busy time and in wall time."""
 BUSY: Final = 1.1
 """Wall over busy time below which the device holds a step back."""
+WIDEST: Final = 0.05
+"""An interval of wall time that is wider, as a share of the step, is no promise."""
 QUANTITIES: Final = ("busy", "wall")
 ENERGY: Final = "energy"
 """Told beside them, and not judged: a change is one of time."""
@@ -99,14 +101,16 @@ class Verified:
 def promise(one: Improvement, quantity: str) -> Times | None:
     """What a result says of the program: wall time only where the device, not the host, holds the step back.
 
-    Otherwise the wall time of the step is that of our loop over its calls, which is another host than the program.
+    Otherwise the wall time of the step is that of our loop over its calls, which is another host than the program. Nor
+    does it say anything where the loop was disturbed, so that its interval is wide.
     """
     if quantity == ENERGY:
         return one.energy
     if quantity == "busy" or one.wall is None or one.busy is None:
         return one.busy if quantity == "busy" else None
     pairs = (one.wall.before_ns, one.busy.before_ns), (one.wall.after_ns, one.busy.after_ns)
-    return one.wall if all(wall < BUSY * busy for wall, busy in pairs) else None
+    settled = one.wall.high - one.wall.low < WIDEST
+    return one.wall if settled and all(wall < BUSY * busy for wall, busy in pairs) else None
 
 
 # Runs of the program.

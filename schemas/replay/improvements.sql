@@ -31,7 +31,7 @@ CREATE TABLE improvements (
     energy_gain DOUBLE,  -- [fraction] Share of energy_before_mj that is saved, measured in turns.
     energy_gain_low DOUBLE,  -- [fraction] Lower end of its 95 % interval.
     energy_gain_high DOUBLE,  -- [fraction] Upper end of its 95 % interval.
-    error DOUBLE,  -- Largest error of the rewrite against float64, as a share of the largest element, over several distributions of values; NULL where no result was finite.
+    error DOUBLE,  -- Largest error of the rewrite against float64, as a share of the output, over several distributions of values; NULL where no result was finite.
     error_before DOUBLE,  -- The same of the recorded calls.
     error_ratio DOUBLE,  -- Largest ratio of both: above 2 it is rejected.
     reason VARCHAR,  -- Why it is rejected, or was not tried.

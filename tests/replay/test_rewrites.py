@@ -475,6 +475,50 @@ def test_what_is_nothing_but_rounding_is_not_compared_and_what_is_no_number_is_r
     assert "no number" in str(check(covered, lambda one: [one / 0 - one / 0], given).refused)
 
 
+def test_a_wrong_element_is_caught_and_one_that_is_rounded_otherwise_is_not() -> None:
+    flow = flow_of(torch.mm, x(64, 64, dtype=torch.bfloat16), x(64, 64, dtype=torch.bfloat16))
+    covered = region(flow, [0])
+    given, original = inputs_of(flow, Proposal(covered, None, Change("advice"))), graph(covered)
+
+    def moved(times: float) -> Callable[..., list[Any]]:
+        def call(*tensors: Any) -> list[Any]:
+            (made,), (exact,) = original(*tensors), graph(covered, exact=torch.float64)(*(t.double() for t in tensors))
+            made = made.clone()
+            worst = (made.double() - exact).abs()
+            place = torch.argmax(worst)
+            made.view(-1)[place] = (exact.view(-1)[place] + times * worst.max()).to(made.dtype)
+            return [made]
+
+        return call
+
+    assert check(covered, moved(2.9), given).refused is None
+    assert "of the largest element" in str(check(covered, moved(9.0), given).refused)
+    noise = torch.randn(64, 64, generator=torch.Generator().manual_seed(0)) * 0.01
+    noisy = check(covered, lambda *some: [(original(*some)[0] * (1 + noise)).to(torch.bfloat16)], given)
+    assert "root mean square" in str(noisy.refused)
+
+
+def test_products_of_what_nobody_knows_are_left_alone_by_float8() -> None:
+    wide = {"dtype": torch.bfloat16}
+    flow = flow_of(torch.mm, x(16, 32, **wide), x(48, 32, **wide).t())
+    (proposal,) = Float8().find(flow)
+    assert proposal.region is not None
+    taken = flow.nodes[0].argument("self")
+    storages = list(flow.step.storages)
+    storages[flow.storage(taken)] = dataclasses.replace(storages[flow.storage(taken)], given=False)
+    flow.player.step = dataclasses.replace(flow.step, storages=tuple(storages))
+    assert not list(Float8().find(flow))
+
+
+def test_wall_time_is_saved_of_the_step_as_it_was_recorded_where_our_loop_is_slower() -> None:
+    slower = Compared(50.0, 38.0, Interval(0.24, 0.2, 0.28))
+    found = trial.at_most(40.0, slower)
+    assert (found.before_ns, found.after_ns) == (40.0, 38.0)
+    assert (found.gain.value, found.gain.low, found.gain.high) == pytest.approx((0.05, 0.0, 0.1))
+    assert trial.at_most(60.0, slower) == slower
+    assert trial.at_most(0.0, slower) == slower
+
+
 def test_states_of_an_optimizer_are_as_they_were_for_each_comparison() -> None:
     """Of a variance below zero the first run would make parameters that are no numbers, and compare nothing."""
 

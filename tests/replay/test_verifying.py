@@ -262,6 +262,9 @@ def test_wall_time_is_promised_only_where_the_device_holds_the_step_back() -> No
     waits = dataclasses.replace(one, wall=Times(30, 15, 0.5, 0.5, 0.5))
     assert promise(waits, "wall") is None
     assert promise(waits, "busy") == one.busy
+    assert one.wall is not None
+    disturbed = dataclasses.replace(one, wall=dataclasses.replace(one.wall, low=one.wall.gain - 0.1))
+    assert promise(disturbed, "wall") is None
 
 
 def test_a_function_that_is_compiled_and_graphed_is_changed_once() -> None:
