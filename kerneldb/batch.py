@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
 MANIFEST_NAME = "manifest.json"
 MANIFEST_VERSION = 1
-PART_ROWS: Final = 122_880
-"""Rows of a part, but for the last ones: a row group of DuckDB, which puts parts of other sizes together anew."""
+PART_ROWS: Final = 61_440
+"""Rows of a part, but for the last ones: a row group (`session.sql`), which DuckDB puts together anew of others."""
 MANY_ROWS: Final = 1 << 15
 """Parts of fewer rows are written at once: a thread costs more than that."""
+SPARSE: Final = ("launches", "ops", "api_calls", "ranges")
+"""Tables with columns that whole traces leave NULL, whose long parts leave them out: writing NULL takes as long."""
 WRITERS: Final = 4
 """Parts that are being written while the reader goes on; more would only hold memory."""
 
@@ -60,6 +62,13 @@ def write_part(frame: pl.DataFrame, path: Path) -> None:
     """Write the Parquet file `path`. Raises OSError where the disk is full or cannot be written."""
     with _disk_errors(path):
         frame.write_parquet(path, compression="lz4", statistics=False, row_group_size=PART_ROWS)
+
+
+def _stated(frame: pl.DataFrame) -> pl.DataFrame:
+    """`frame` without the columns that no row has; but with its start, by which the commit tells timelines."""
+    return frame.select(
+        column for column in frame.get_columns() if column.name == "start_ns" or column.null_count() < frame.height
+    )
 
 
 def write_run(frame: pl.DataFrame, path: Path) -> None:
@@ -140,7 +149,7 @@ class Spool:
         if frame.height < MANY_ROWS:
             write_part(frame, self.folder / name)
         else:
-            self._write_beside(frame, self.folder / name)
+            self._write_beside(_stated(frame) if table in SPARSE else frame, self.folder / name)
 
     def _write_beside(self, frame: pl.DataFrame, path: Path) -> None:
         from concurrent.futures import ThreadPoolExecutor

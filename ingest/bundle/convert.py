@@ -17,6 +17,7 @@ from kerneldb.errors import NotATraceError
 from kerneldb.ingest import readers
 from kerneldb.ingest.bundle import execution
 from kerneldb.ingest.columns import frame_of
+from kerneldb.ingest.doctor import read_table
 from kerneldb.ingest.output import Report
 from kerneldb.ingest.pytorch.convert import convert as convert_trace
 from kerneldb.ingest.readers import Options, Progress, Unit
@@ -60,10 +61,10 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
 
 def _op_tensors(folder: Path, trace: Traced, manifest: Manifest, report: Report) -> pl.DataFrame:
     """Rows of `op_tensors`, from the Execution Trace beside the trace."""
-    path, parts = folder / (trace.execution_trace or NAME), manifest.parts.get("ops")
-    if trace.execution_trace is None or not parts or not path.is_file():
+    path = folder / (trace.execution_trace or NAME)
+    if trace.execution_trace is None or not manifest.parts.get("ops") or not path.is_file():
         return pl.DataFrame()
-    ops = pl.read_parquet(parts, columns=["op_id", "record_function_id"], missing_columns="insert")
+    ops = read_table(manifest, "ops", "op_id", "record_function_id")
     return execution.op_tensors(path, ops.drop_nulls(), report).with_columns(trace_id=pl.lit(manifest.trace_id))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from kerneldb.batch import MANY_ROWS
 from kerneldb.errors import WarehouseError
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import reconciliation, runs
@@ -58,6 +59,10 @@ MOST_SORTED = {"ranges": 1_000_000, "ops": 100_000}
 """So many rows are put in order of time. Operators come in stretches of time: in order but for a few of many."""
 
 
+ORDER = {"launches": ("start_ns", "launch_index"), "ops": ("start_ns", "op_id"), "ranges": ("start_ns", "range_id")}
+"""What the rows of a table are put in order by."""
+
+
 FEWEST_BINNED = 200_000
 """Traces of more launches get bins of their time; the launches of others are read as fast."""
 BINS = 8_192
@@ -96,7 +101,7 @@ def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[
         beside = runs.beside(con, [manifest.trace_id])
         execute_all(con, statement("remove", "rows"), trace_id)
     _insert(con, manifest)
-    if _launches(manifest) == "launches_in_order":  # most of it is planning, so only what may find any is asked
+    if _may_iterate(manifest):  # most of it is planning, so only what may find any is asked
         for question, mark in (("has_steps", "mark_steps"), ("may_repeat", "mark_repeats")):
             if con.execute(statement("commit", question), trace_id).fetchone() == (True,):
                 con.execute(statement("commit", mark), trace_id)
@@ -139,19 +144,45 @@ def _insert(con: Connection, manifest: Manifest) -> None:
 
 
 def _launches(manifest: Manifest) -> str:
-    """How launches are inserted. Sorting them and finding iterations takes long and much memory in long traces."""
+    """How launches are inserted. To sort them takes longer than to write them, and much memory in long traces."""
+    if not _is_timed(manifest):
+        return "launches_untimed"
+    is_long = manifest.rows["launches"] > MOST_IN_ITERATIONS
+    return "launches" if is_long or _is_in_order(manifest, "launches") else "launches_in_order"
+
+
+def _may_iterate(manifest: Manifest) -> bool:
+    """Whether iterations are looked for, which takes long and much memory in long traces."""
+    n = manifest.rows.get("launches", 0)
+    return 0 < n <= MOST_IN_ITERATIONS and _is_timed(manifest)
+
+
+def _is_timed(manifest: Manifest) -> bool:
     import polars as pl
 
-    if not manifest.parts.get("launches"):
-        return "launches"
-    if "start_ns" not in pl.read_parquet_schema(manifest.parts["launches"][0]):
-        return "launches_untimed"
-    return "launches_in_order" if manifest.rows["launches"] <= MOST_IN_ITERATIONS else "launches"
+    return "start_ns" in pl.read_parquet_schema(manifest.parts["launches"][0])
+
+
+def _is_in_order(manifest: Manifest, table: str) -> bool:
+    """Whether many rows are written as they would be sorted: then threads share them, and none sorts them again."""
+    import polars as pl
+
+    if manifest.rows[table] < MANY_ROWS:
+        return False
+    start, number = ORDER[table]
+    parts = pl.concat([pl.scan_parquet(part) for part in manifest.parts[table]], how="diagonal_relaxed")
+    rows = parts.select(start, number).collect()
+    return rows[start].is_sorted(nulls_last=True) and rows[number].is_sorted()
 
 
 def _sorted(table: str) -> Callable[[Manifest], str]:
     """How rows of `table` are inserted. Readers write those of a thread in order; to sort millions takes longer."""
-    return lambda manifest: table if manifest.rows[table] <= MOST_SORTED[table] else f"{table}_as_written"
+
+    def chosen(manifest: Manifest) -> str:
+        as_written = manifest.rows[table] > MOST_SORTED[table] or _is_in_order(manifest, table)
+        return f"{table}_as_written" if as_written else table
+
+    return chosen
 
 
 BLOCKS = {"launches": _launches, "ranges": _sorted("ranges"), "ops": _sorted("ops")}

@@ -21,7 +21,7 @@ import pytest
 from kerneldb.batch import MANY_ROWS, PART_ROWS, Manifest, Spool
 from kerneldb.errors import TraceExistsError, UsageError, WarehouseError
 from kerneldb.warehouse import Warehouse
-from kerneldb.warehouse.commit import TABLES
+from kerneldb.warehouse.commit import BLOCKS, ORDER, TABLES
 from kerneldb.warehouse.runs import free_name
 from tests.warehouse.conftest import Launch, Traces
 
@@ -263,3 +263,36 @@ def test_rows_are_gathered_in_parts_of_a_row_group(tmp_path: Path) -> None:
     found = [pl.read_parquet(path) for path in spool.paths("samples")]
     assert [part.height for part in found] == [PART_ROWS, PART_ROWS, 7, 1]
     assert pl.concat(found[:3]).equals(rows)
+
+
+def test_long_parts_leave_out_what_no_row_has(tmp_path: Path) -> None:
+    """But for the start: a trace whose launches have none is told by that. Tables that others read keep all columns."""
+    spool, numbers = Spool(tmp_path / "spool"), pl.int_range(MANY_ROWS, eager=True)
+    nothing = pl.Series([None] * MANY_ROWS, dtype=pl.Int64)
+    rows = pl.DataFrame({"number": numbers, "start_ns": nothing, "queue": nothing})
+    for table in ("launches", "samples"):
+        spool.write(table, rows)
+    spool.finish({"trace_id": "t", "name": "n"})
+    found = {table: pl.read_parquet(spool.paths(table)) for table in ("launches", "samples")}
+    assert found["launches"].equals(rows.drop("queue"))
+    assert found["samples"].equals(rows)
+
+
+@pytest.mark.parametrize("table", ORDER)
+def test_rows_in_order_are_not_sorted_again(tmp_path: Path, table: str) -> None:
+    """Wherever one is not in its place, all are sorted; a start that is not known belongs behind the others."""
+    start, number = ORDER[table]
+    numbers = pl.int_range(MANY_ROWS, eager=True).alias(number)
+    kept = pl.DataFrame([numbers, (numbers // 2).alias(start).scatter(MANY_ROWS - 1, None)])
+    blocks = []
+    for rows in (
+        kept,
+        kept.with_columns(numbers.reverse()),
+        kept.with_columns(kept[start].scatter(1, None)),
+        kept.head(9),
+    ):
+        spool = Spool(tmp_path / str(len(blocks)))
+        spool.write(table, rows)
+        blocks.append(BLOCKS[table](spool.finish({"trace_id": "t", "name": "n"})))
+    assert len(set(blocks[1:])) == 1
+    assert blocks[0] not in blocks[1:]
