@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kerneldb.batch import MANY_ROWS
 from kerneldb.errors import WarehouseError
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse import reconciliation, runs
+from kerneldb.warehouse import reconciliation, repeats, runs
 from kerneldb.warehouse.statements import execute_all, rows_of
 
 if TYPE_CHECKING:
@@ -101,19 +101,19 @@ def commit(con: Connection, manifest: Manifest, *, replace: bool, tags: Mapping[
         beside = runs.beside(con, [manifest.trace_id])
         execute_all(con, statement("remove", "rows"), trace_id)
     _insert(con, manifest)
-    if _may_iterate(manifest):  # most of it is planning, so only what may find any is asked
-        for question, mark in (("has_steps", "mark_steps"), ("may_repeat", "mark_repeats")):
-            if con.execute(statement("commit", question), trace_id).fetchone() == (True,):
-                con.execute(statement("commit", mark), trace_id)
-    con.execute(statement("commit", "roll_up"), trace_id)
-    bin_up(con, manifest.trace_id)
+    if launches := manifest.rows.get("launches", 0):
+        if _may_iterate(manifest):
+            _mark_iterations(con, manifest)
+        con.execute(statement("commit", "roll_up"), trace_id)
+        bin_up(con, manifest.trace_id, launches)
     kept = {"name": name, "run": run, "label": label, "default_phase": default_phase}
     con.execute(statement("commit", "finish_trace"), trace_id | kept)
     set_tags(con, [manifest.trace_id], {**({} if previous else manifest.tags), **tags})
     concerned = runs.added(con, [manifest.trace_id], beside)
     if previous is not None:
         execute_all(con, statement("remove", "orphans"), {})
-    return Added(name, previous is not None, True, linked(con, manifest.trace_id), concerned)
+    found = [] if runs.is_one(con) else linked(con, manifest.trace_id)
+    return Added(name, previous is not None, True, found, concerned)
 
 
 def linked(con: Connection, trace_id: str) -> list[dict[str, Any]]:
@@ -121,11 +121,30 @@ def linked(con: Connection, trace_id: str) -> list[dict[str, Any]]:
     return rows_of(con, statement("commit", "linked"), {"trace_id": trace_id})
 
 
-def bin_up(con: Connection, trace_id: str) -> None:
-    """Note when the launches of a trace ran, and of a long one what ran in each bin of that time."""
+def _mark_iterations(con: Connection, manifest: Manifest) -> None:
+    """By steps of the profiler, else by repeats. Most of it is planning, so only what may find any is asked."""
+
+    def try_to(mark: str, question: str) -> None:
+        if con.execute(statement("commit", question), {"trace_id": manifest.trace_id}).fetchone() == (True,):
+            con.execute(statement("commit", mark), {"trace_id": manifest.trace_id})
+
+    if manifest.rows.keys() & {"ops", "ranges"}:
+        try_to("mark_steps", "has_steps")
+    if manifest.rows["launches"] > repeats.MOST or not repeats.mark(con, manifest.trace_id):
+        try_to("mark_repeats", "may_repeat")
+
+
+def bin_up(con: Connection, trace_id: str, launches: int | None = None) -> None:
+    """Note when the launches of a trace ran, and of a long one what ran in each bin of that time.
+
+    `launches`: how many there are, of a trace that has no bins yet.
+    """
     of_trace = {"trace_id": trace_id}
-    con.execute(statement("commit", "forget_bins"), of_trace)
+    if launches is None:
+        con.execute(statement("commit", "forget_bins"), of_trace)
     con.execute(statement("commit", "span"), {**of_trace, "fewest_binned": FEWEST_BINNED, "bins": BINS})
+    if launches is not None and launches <= FEWEST_BINNED:
+        return
     if con.execute(statement("commit", "has_bins"), of_trace).fetchone() == (True,):
         con.execute(statement("commit", "bin_up"), of_trace)
 

@@ -94,12 +94,18 @@ def added(
     """
     for trace_id in () if noted else trace_ids:
         links.note(con, trace_id)
-    if con.execute(statement("runs", "is_one")).fetchone() == (True,):
-        return judge(con, trace_ids)
+    if is_one(con):
+        known = links.facts(con)
+        return _judge(con, trace_ids, known, [], _joined(known, []))
     links.find(con, trace_ids)
     if beside is None and (tied := _alone(con, trace_ids)) is not None:
         return _judge(con, trace_ids, *tied)
     return judge(con, {*trace_ids, *(beside or ())})
+
+
+def is_one(con: Connection) -> bool:
+    """Whether the database holds no more than one trace, which nothing has to be looked for."""
+    return con.execute(statement("runs", "is_one")).fetchone() == (True,)
 
 
 def removed(con: Connection, beside: Collection[str]) -> set[str]:

@@ -166,6 +166,24 @@ FROM (
 ) AS found
 WHERE launches.trace_id = $trace_id AND launches.launch_index = found.launch_index;
 
+-- name: unmarked
+-- The launches of a short trace, in which repeats are found without a statement.
+SELECT l.device, l.kind, s.name_id, l.launch_index, l.start_ns, l.end_ns, l.duration_ns, l.iteration
+FROM launches AS l
+LEFT JOIN signatures AS s USING (signature_id)
+WHERE l.trace_id = $trace_id AND l.timing = 'timeline' AND l.start_ns IS NOT NULL
+ORDER BY l.start_ns, l.launch_index;
+
+-- name: mark
+UPDATE launches SET iteration = found.iteration, steady_state = found.steady_state
+FROM (
+    SELECT
+        unnest($launch_index::BIGINT[]) AS launch_index,
+        unnest($iteration::INTEGER[]) AS iteration,
+        unnest($steady_state::BOOLEAN[]) AS steady_state
+) AS found
+WHERE launches.trace_id = $trace_id AND launches.launch_index = found.launch_index;
+
 -- name: may_repeat
 -- Whether a device without steps ran several kernels of one name.
 SELECT count(*) > 0

@@ -187,10 +187,10 @@ FROM traces AS t
 LEFT JOIN (
     SELECT trace_id, max(n) FILTER (kind = 'pass') AS pass, list(DISTINCT key) FILTER (kind = 'sums') AS summed
     FROM trace_evidence
-    WHERE kind IN ('pass', 'sums') AND ($trace_ids IS NULL OR trace_id IN (SELECT unnest($trace_ids::VARCHAR[])))
+    WHERE kind IN ('pass', 'sums') AND ($trace_ids IS NULL OR list_contains($trace_ids::VARCHAR[], trace_id))
     GROUP BY trace_id
 ) AS e USING (trace_id)
-WHERE $trace_ids IS NULL OR t.trace_id IN (SELECT unnest($trace_ids::VARCHAR[]))
+WHERE $trace_ids IS NULL OR list_contains($trace_ids::VARCHAR[], t.trace_id)
 ORDER BY t.trace_id;
 
 -- name: near
