@@ -20,6 +20,8 @@ from kerneldb.replay.errors import FAILURES, first_line
 from kerneldb.replay.rewrites.region import CannotTryError, Region, graph
 
 LIMIT: Final = 2.0
+SLIGHT: Final = 1e-4
+"""Errors below this share of the result, however exact the original is, pass where less precision is allowed."""
 SINGLE: Final = 2.0
 """How much more than `LIMIT` the largest single error may be."""
 VERY_LOW: Final = 1e4
@@ -71,8 +73,13 @@ class Errors:
         return self.rewritten / max(self.original, self.granted, LEAST) / self.allowed
 
 
-def check(found: Region, function: Function, recorded: Sequence[Any], limit: float = LIMIT) -> Checked:
-    """Compare `function` with the region on all distributions. Raises CannotTryError without a reference."""
+def check(
+    found: Region, function: Function, recorded: Sequence[Any], limit: float = LIMIT, slight: float = 0.0
+) -> Checked:
+    """Compare `function` with the region on all distributions. Raises CannotTryError without a reference.
+
+    An error may be `limit` times that of the original, or `slight` as a share of the result.
+    """
     import torch
 
     original, worst = graph(found), Checked()
@@ -86,16 +93,16 @@ def check(found: Region, function: Function, recorded: Sequence[Any], limit: flo
             except FAILURES as error:
                 return Checked(on=name, refused=f"it does not run: {first_line(error)}")
             for one in _compared(reference, ours, theirs):
-                worst = _worse(worst, one, name, limit)
+                worst = _worse(worst, one, name, limit, slight)
     return worst
 
 
-def _worse(worst: Checked, one: Errors, name: str, limit: float) -> Checked:
+def _worse(worst: Checked, one: Errors, name: str, limit: float, slight: float) -> Checked:
     ratio = one.ratio
     refused = worst.refused
     if refused is None and not math.isfinite(one.rewritten):
         refused = f"infinite, or no number, where the original is finite, on {name} values"
-    elif refused is None and not ratio <= limit:
+    elif refused is None and not (ratio <= limit or one.rewritten <= slight):
         refused = f"error {one.rewritten:.3g} of {one.of} where the original has {one.original:.3g}, on {name} values"
     high = ratio if not ratio <= worst.ratio else worst.ratio
     on = name if high != worst.ratio else worst.on

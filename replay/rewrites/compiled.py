@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 
 from kerneldb.replay.rewrites.base import Change, Function, Proposal, Rewrite
 from kerneldb.replay.rewrites.flow import Flow, Frame
+from kerneldb.replay.rewrites.images import in_channels_last, trains_images
 from kerneldb.replay.rewrites.many import OPTIMIZERS
 from kerneldb.replay.rewrites.places import functions, ours
 from kerneldb.replay.rewrites.region import CannotTryError, Region, Within, graph, region
@@ -88,7 +89,9 @@ class Compiled(Rewrite):
 def _function(covered: Region, inside: Sequence[Within], options: Mapping[str, Any]) -> Function:
     import torch
 
-    made = graph(covered, inside=inside)
+    images = trains_images(covered)
+    made = graph(covered, inside=inside, any_layout=images)
+    made = in_channels_last(made) if images else made
     return torch.compile(made, dynamic=False, options=dict(options) or None)  # type: ignore[no-any-return]
 
 

@@ -18,6 +18,8 @@ from kerneldb.replay.rewrites.views import dense, in_memory_order, is_contiguous
 from kerneldb.replay.wire.steps import UNKNOWN, Tensor
 
 ANYTHING: Final = "its calls could not all be rebuilt"
+CONVOLUTIONS: Final = frozenset({"cudnn_convolution", "mkldnn_convolution", "miopen_convolution"})
+"""Of backends; all but the first take a bias."""
 CONTIGUOUS: Final = frozenset({"native_group_norm", "native_layer_norm"})
 """Operators whose callers in torch make their first argument contiguous."""
 OVERWRITING: Final = frozenset({"fill_", "zero_", "copy_", "normal_", "uniform_", "random_", "bernoulli_"})
@@ -250,12 +252,13 @@ class _Builder:
 
     def _general(self, node: Node, args: list[Any]) -> Any:
         """Calls of a backend by the operator of the program that it is for: compilers know only that."""
-        if node.op == "cudnn_convolution":
-            image, weight, padding, stride, dilation, groups = args[:6]
-            zeros = [0] * len(padding)
-            return self._call(
-                "convolution.default", image, weight, None, stride, padding, dilation, False, zeros, groups
-            )
+        if node.op in CONVOLUTIONS:
+            biased = node.op != "cudnn_convolution"
+            image, weight, *settings = args
+            bias = settings.pop(0) if biased else None
+            padding, stride, dilation, groups = settings[:4]
+            rest = (bias, stride, padding, dilation, False, [0] * len(padding), groups)
+            return self._call("convolution.default", image, weight, *rest)
         if node.op == "arange" and node.written:
             dtype = self._flow.player.dtype(node.call.outputs[0])
             return self._call("arange.start_step", *args, dtype=dtype, device=self._flow.player.device)

@@ -20,7 +20,7 @@ from kerneldb.recordings import Measurement
 from kerneldb.replay.errors import FAILURES, first_line
 from kerneldb.replay.recording.measuring import Interval
 from kerneldb.replay.rewrites.base import Function, Proposal, Rewrite
-from kerneldb.replay.rewrites.check import Checked, check
+from kerneldb.replay.rewrites.check import SLIGHT, Checked, check
 from kerneldb.replay.rewrites.flow import Flow
 from kerneldb.replay.rewrites.region import CannotTryError, Within
 from kerneldb.replay.rewrites.trial import Bench, Compared, TimeIsOver, Variant, limited
@@ -147,12 +147,14 @@ class Search:
         self._send = send
         self._seconds = seconds
         self._until = float("inf")
+        self._slight = 0.0
         self._number = 0
         self.tried: list[Candidate] = []
 
     def run(self, rewrites: Iterable[Rewrite], allowed: frozenset[str]) -> None:
         """Try them all, then those that pay together."""
         wanted = [one for one in rewrites if not one.precision or "precision" in allowed]
+        self._slight = SLIGHT if "precision" in allowed else 0.0
         found = list(candidates(self._flow, wanted, self._absent))
         self._until = time.monotonic() + self._seconds
         parts = []
@@ -276,7 +278,7 @@ class Search:
             seen.add(structure)
             inputs = self._inputs(proposal)
             with limited(self._until - time.monotonic()) if one.rewrite.refines else contextlib.nullcontext():
-                found = check(proposal.region, function, inputs, limit)
+                found = check(proposal.region, function, inputs, limit, self._slight)
             if found.refused or found.ratio >= one.checked.ratio:
                 one.checked = found
             if one.alone is None and not found.refused:

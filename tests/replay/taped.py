@@ -60,7 +60,8 @@ class Taped(torch.utils._python_dispatch.TorchDispatchMode):
         spec = CallSpec(OpCall(op, *recorded(values)))
         name = json.dumps([op, *recorded(values)])
         self.items[name] = Item(name, "aten", spec)
-        outputs = tuple(self.slot(one) for one in (result if isinstance(result, tuple) else [result]))
+        results = result if isinstance(result, tuple) else [result]
+        outputs = tuple(self.slot(one) for one in results if one is not None)
         if outputs not in inputs:
             self.made.update(tensor.storage for tensor, place in self.tensors.items() if place in outputs)
         self.calls.append(StepCall(name, tuple(inputs), outputs, recorded_ns=(1000,)))

@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (pip install
 from kerneldb.replay import rewrites  # noqa: E402 (torch is needed)
 from kerneldb.replay.errors import ReplayError  # noqa: E402
 from kerneldb.replay.recording.measuring import Interval  # noqa: E402
-from kerneldb.replay.rewrites import patching, search, trial, views  # noqa: E402
+from kerneldb.replay.rewrites import images, patching, search, trial, views  # noqa: E402
 from kerneldb.replay.rewrites.attention import Attention  # noqa: E402
 from kerneldb.replay.rewrites.backends import AttentionBackend  # noqa: E402
 from kerneldb.replay.rewrites.bags import EmbeddingBags  # noqa: E402
@@ -496,6 +496,53 @@ def test_a_wrong_element_is_caught_and_one_that_is_rounded_otherwise_is_not() ->
     noise = torch.randn(64, 64, generator=torch.Generator().manual_seed(0)) * 0.01
     noisy = check(covered, lambda *some: [(original(*some)[0] * (1 + noise)).to(torch.bfloat16)], given)
     assert "root mean square" in str(noisy.refused)
+
+
+def test_slight_errors_pass_where_less_precision_is_allowed() -> None:
+    flow = flow_of(torch.mm, x(8, 8), x(8, 8))
+    covered = region(flow, [0])
+    given, original = inputs_of(flow, Proposal(covered, None, Change("advice"))), graph(covered)
+
+    def off(by: float) -> Callable[..., list[Any]]:
+        return lambda *some: [one * (1 + by) for one in original(*some)]
+
+    assert check(covered, off(1e-5), given).refused is not None
+    found = check(covered, off(1e-5), given, slight=1e-4)
+    assert (found.refused, found.ratio > 2) == (None, True)
+    assert check(covered, off(1e-3), given, slight=1e-4).refused is not None
+
+
+def test_a_training_step_with_images_is_compiled_with_them_in_channels_last() -> None:
+    def step(image: Any, first: Any, second: Any, loss: Any) -> None:
+        rest = ([0, 0], [1, 1], [1, 1], 1)
+        middle = torch.ops.aten.mkldnn_convolution(image, first, None, *rest)
+        last = torch.ops.aten.mkldnn_convolution(middle, second, None, *rest)
+        given = torch.ops.aten.add.Tensor(last, loss)
+        settings = (None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+        back, _, _ = torch.ops.aten.convolution_backward(given, middle, second, *settings, [True, True, False])
+        torch.ops.aten.convolution_backward(back, image, first, *settings, [False, True, False])
+
+    dims = (2, 96, 5, 5), (96, 96, 1, 1), (96, 96, 1, 1), (2, 96, 5, 5)
+    flow = flow_of(step, *(x(*one) for one in dims))
+    covered = region(flow, range(len(flow.nodes)))
+    assert images.trains_images(covered)
+    made = images.in_channels_last(graph(covered, any_layout=True))
+    assert made.code.count("aten.clone.default(") == 3  # the image and both weights, once each
+    seen = list[Any]()
+
+    class Watch(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc, name-defined]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func is torch.ops.aten.convolution_backward.default:
+                seen.extend(one.is_contiguous(memory_format=torch.channels_last) for one in args[:3])
+            return func(*args, **(kwargs or {}))
+
+    given = inputs_of(flow, Proposal(covered, None, Change("advice")))
+    with Watch():
+        changed = made(*given)
+    assert seen == [True] * 6
+    for one, other in zip(graph(covered)(*given), changed, strict=True):
+        torch.testing.assert_close(one, other)
+    assert check(covered, made, given, 8.0).refused is None
 
 
 def test_products_of_what_nobody_knows_are_left_alone_by_float8() -> None:
