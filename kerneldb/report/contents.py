@@ -87,7 +87,7 @@ WALL: Final = Plan(
     "wall_budget",
     "Wall time by cause",
     (
-        Column("device", "device"),
+        DEVICE,
         Column("part", "part"),
         Column("cause", "cause"),
         Column("n", "pieces", "count"),
@@ -115,6 +115,7 @@ IDLE: Final = Plan(
         Column("waiting_call", "waiting call", "code"),
     ),
     "No timeline in this trace.",
+    asked="idle_sums",
 )
 ITERATIONS: Final = Plan(
     "iterations",
@@ -123,7 +124,7 @@ ITERATIONS: Final = Plan(
         DEVICE,
         Column("inferred_by", "found by"),
         Column("iterations", "iterations", "count"),
-        Column("steady_state", "steady_state", "count"),
+        Column("steady_state", "steady state", "count"),
         Column("launches", "launches each", "count"),
         Column("mean_total_ns", "GPU time each", "ns"),
         Column("mean_span_ns", "span each", "ns"),
@@ -193,6 +194,7 @@ OCCUPANCY: Final = Plan(
         Column("estimated_pct", "estimated by the tool", "percent"),
     ),
     "No resources of launches in the trace.",
+    is_sparse=True,
 )
 OVERHEAD: Final = Plan(
     "overhead",

@@ -1,20 +1,9 @@
-/* A timeline on a canvas: packed events (kerneldb/report/events.py) in rows, drawn at most once per pixel. Items of rows that are `summed` may stand for
-   several events, `many`, which took `busy` together. */
+/* A timeline that answers keys, the mouse and searches: what is chosen, what is linked with it, and what is said about it. */
 "use strict";
 const Timeline = (() => {
-  const {first, time} = Packed;
-  const TOP = 22, GAP = 8, HEAD = 18, ROW = 15, COUNTER = 42;
-  const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#bbbbbb"];
-  const IDLE = {launching: "#ee6677", synchronisation: "#ccbb44", allocation: "#aa3377", "blocking copy": "#4477aa", "data loading": "#66ccee",
-    "launch latency": "#bbbbbb", "between launches": "#bbbbbb", dependency: "#228833"};
+  const {first, time} = Packed, {TOP} = Drawing;
   const KEYS = [["drag, ← →", "move"], ["wheel, + −", "zoom"], ["shift + drag, r", "choose a range, what is shown"], ["0", "whole trace"], ["g, shift + g", "largest gap, next gap"],
     ["[ ]", "event before, after"], ["↑ ↓", "lane above, below"], ["o", "close the lane, open all"], ["f", "from a kernel to its call and back"], ["Enter", "zoom to the event"], ["/", "search, then n and shift + n"], ["Esc", "choose nothing"]];
-
-  /* Black or white, whichever can be read on a colour. */
-  function on(colour) {
-    const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
-    return colour.length < 7 ? "#888" : 0.3 * red + 0.59 * green + 0.11 * blue > 125 ? "#000" : "#fff";
-  }
 
   function element(tag, text, attributes = {}) {
     const made = document.createElement(tag);
@@ -23,30 +12,13 @@ const Timeline = (() => {
     return made;
   }
 
-  class View {
+  class View extends Drawing.Picture {
     constructor(box, data) {
-      this.box = box;
-      this.data = data;
-      this.closed = new Set(data.lanes.filter((lane) => lane.lane === "Python").map((lane) => this.key(lane)));
-      this.end = Math.max(1, data.end);
-      this.from = 0; this.to = this.end;
-      this.chosen = this.range = this.matches = null;
-      this.paints();
+      super(box, data);
       this.gaps = this.largest();
       this.build();
       this.arrange();
       this.resize();
-    }
-
-    paints() { this.colours = this.data.names.map((name, i) => this.colour(this.data.categories[i], name)); }
-    key(lane) { return `${lane.place}\n${lane.lane}`; }
-
-    colour(category, name) {
-      if (category?.startsWith("idle: ")) return IDLE[category.slice(6)] ?? "#777777";
-      this.seen ??= new Map();
-      const shown = category || name.split(/[(<\[ ]/)[0];
-      if (!this.seen.has(shown)) this.seen.set(shown, COLOURS[this.seen.size % COLOURS.length]);
-      return this.seen.get(shown);
     }
 
     largest() {
@@ -68,7 +40,7 @@ const Timeline = (() => {
       }
       bar.append(this.said, this.legend());
       this.scroll = element("div", undefined, {class: "tl-scroll"});
-      this.canvas = element("canvas", undefined, {tabindex: "0", role: "img", "aria-label": this.words()});
+      this.canvas = element("canvas", undefined, {tabindex: "0", role: "application", "aria-label": this.words()});
       this.scroll.append(this.canvas);
       this.told = element("div", undefined, {class: "tl-told", "aria-live": "polite"});
       this.box.replaceChildren(bar, this.scroll, this.told);
@@ -85,17 +57,12 @@ const Timeline = (() => {
 
     /* What the colours of launches and of idle times are, most time first. */
     legend() {
-      const sums = new Map(), box = element("span", undefined, {class: "tl-legend"});
-      for (const lane of this.data.lanes) {
-        if (!lane.launches && lane.lane !== "idle") continue;
-        for (let i = 0; i < lane.n; i++) {
-          const category = this.data.categories[lane.name[i]] ?? "other", held = sums.get(category) ?? [0, this.colours[lane.name[i]]];
-          held[0] += lane.busy?.[i] || lane.length[i];
-          sums.set(category, held);
-        }
-      }
-      for (const [category, [, colour]] of [...sums].sort((one, other) => other[1][0] - one[1][0]).slice(0, 12)) {
-        const one = element("span", category), dot = element("i");
+      const box = element("span", undefined, {class: "tl-legend"}), launches = this.times((lane) => lane.launches), others = launches.length - this.shown;
+      const shown = launches.slice(0, this.shown).map((category) => [category, this.colour(category)]);
+      if (others) shown.push([`${others} other categories`, Drawing.OTHER]);
+      for (const cause of this.times((lane) => lane.lane === "idle").slice(0, 6)) shown.push([cause, this.colour(cause)]);
+      for (const [text, colour] of shown) {
+        const one = element("span", text), dot = element("i");
         dot.style.background = colour;
         one.prepend(dot);
         box.append(one);
@@ -137,6 +104,7 @@ const Timeline = (() => {
       this.search.addEventListener("keydown", (event) => { if (event.key === "Enter") this.next(event.shiftKey ? -1 : 1); });
       new ResizeObserver(() => requestAnimationFrame(() => { if (this.scroll.clientWidth !== this.wide + this.left) this.resize(); })).observe(this.scroll);
       window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+      for (const [what, is_paper] of [["beforeprint", true], ["afterprint", false]]) window.addEventListener(what, () => { this.box.classList.toggle("paper", is_paper); this.paint(); });
     }
 
     press(event) {
@@ -151,163 +119,6 @@ const Timeline = (() => {
       if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
       act();
-    }
-
-    arrange() {
-      this.rows = [];
-      let y = TOP, last = null;
-      for (const lane of this.data.lanes) {
-        const key = this.key(lane);
-        if (key !== last) { y += GAP; this.rows.push({head: lane, key, y, high: HEAD}); y += HEAD; last = key; }
-        if (this.closed.has(key)) continue;
-        this.rows.push({lane, y, high: ROW});
-        y += ROW;
-      }
-      for (const counter of this.data.counters) {
-        counter.most ??= counter.values.reduce((one, other) => Math.max(one, other), 0) || 1;
-        this.rows.push({counter, y: y + GAP, high: COUNTER});
-        y += COUNTER + GAP;
-      }
-      this.high = y + GAP;
-    }
-
-    resize() {
-      const ratio = window.devicePixelRatio || 1, width = Math.max(320, this.scroll.clientWidth);
-      this.left = width < 700 ? 4 : 190;
-      this.wide = width - this.left;
-      this.canvas.style.width = `${width}px`;
-      this.canvas.style.height = `${this.high}px`;
-      this.canvas.width = width * ratio;
-      this.canvas.height = Math.min(this.high * ratio, 16000);
-      this.ratio = this.canvas.height / this.high;
-      this.draw();
-    }
-
-    at(x) { return this.from + (x - this.left) / this.wide * (this.to - this.from); }
-    x(t) { return this.left + (t - this.from) / (this.to - this.from) * this.wide; }
-    clamp() {
-      const span = Math.min(Math.max(this.to - this.from, 20), this.end * 1.02);
-      this.from = Math.max(-this.end * 0.01, Math.min(this.from, this.end * 1.01 - span));
-      this.to = this.from + span;
-    }
-    show(from, to) { this.from = from; this.to = to; this.clamp(); this.draw(); }
-    move(by) { const span = this.to - this.from; this.show(this.from + by * span, this.to + by * span); }
-    zoom(by, around = (this.from + this.to) / 2) { this.show(around - (around - this.from) * by, around + (this.to - around) * by); }
-
-    draw() {
-      if (this.waiting) return;
-      this.waiting = requestAnimationFrame(() => { this.waiting = 0; this.paint(); });
-    }
-
-    paint() {
-      const pen = this.pen, style = getComputedStyle(this.box);
-      const [ink, dim, line, paper] = ["--ink", "--dim", "--line", "--paper"].map((name) => style.getPropertyValue(name).trim() || "#888");
-      pen.setTransform(this.canvas.width / (this.wide + this.left), 0, 0, this.ratio, 0, 0);
-      pen.fillStyle = paper;
-      pen.fillRect(0, 0, this.wide + this.left, this.high);
-      pen.font = "11px system-ui, sans-serif";
-      pen.textBaseline = "middle";
-      this.ruler(dim, line);
-      for (const row of this.rows) {
-        if (row.head) this.head(row, ink, line);
-        else if (row.counter) this.counter(row, dim, line);
-        else this.row(row, ink);
-      }
-      this.marks(ink);
-    }
-
-    ruler(dim, line) {
-      const span = this.to - this.from, step = 10 ** Math.floor(Math.log10(span / 6)) * ([1, 2, 5, 10].find((by) => by * 10 ** Math.floor(Math.log10(span / 6)) >= span / 8) ?? 10);
-      const pen = this.pen;
-      for (let t = Math.ceil(this.from / step) * step; t <= this.to; t += step) {
-        const x = this.x(t);
-        pen.fillStyle = line; pen.fillRect(x, TOP - 6, 1, this.high);
-        pen.fillStyle = dim; pen.fillText(time(Math.round(t)), x + 3, TOP / 2);
-      }
-    }
-
-    head(row, ink, line) {
-      const pen = this.pen;
-      pen.fillStyle = line; pen.fillRect(0, row.y, this.wide + this.left, 1);
-      pen.fillStyle = ink;
-      const {lane, place} = row.head, text = `${this.closed.has(row.key) ? "▸" : "▾"} ${lane === place ? lane : `${lane} · ${place}`}`;
-      pen.fillText(text, 4, row.y + HEAD / 2 + 1);
-    }
-
-    counter(row, dim, line) {
-      const {ts, values, name, unit, most} = row.counter, pen = this.pen, bottom = row.y + row.high;
-      pen.fillStyle = dim;
-      pen.fillText(name.slice(0, 30), 4, row.y + 8);
-      pen.fillText(`to ${most.toLocaleString("en", {maximumSignificantDigits: 4})} ${unit ?? ""}`, 4, row.y + 22);
-      pen.strokeStyle = COLOURS[0]; pen.beginPath();
-      const origin = this.data.origin;
-      let from = Math.max(0, first(ts, this.from + origin) - 1);
-      for (let i = from; i < ts.length; i++) {
-        const x = Math.max(this.left, this.x(ts[i] - origin)), y = bottom - values[i] / most * (row.high - 4);
-        if (i === from) pen.moveTo(x, y);
-        else { pen.lineTo(x, this.last_y); pen.lineTo(x, y); }
-        this.last_y = y;
-        if (ts[i] - origin > this.to) break;
-      }
-      pen.stroke();
-      pen.fillStyle = line; pen.fillRect(this.left, bottom, this.wide, 1);
-    }
-
-    /* Events that are narrower than a pixel are drawn as one, and the search for the next begins after it. */
-    row(row, ink) {
-      const {start, length, name, n, many, busy} = row.lane, pen = this.pen, scale = this.wide / (this.to - this.from), ends = this.ends(row.lane);
-      const high = ROW - 2, y = row.y + 1, right = this.left + this.wide, names = this.data.names, matches = this.matches;
-      let i = first(ends, this.from), last = -1;
-      while (i < n && start[i] <= this.to) {
-        const x = Math.max(this.left, this.left + (start[i] - this.from) * scale);
-        const stop = Math.min(right, this.left + (start[i] + length[i] - this.from) * scale), width = Math.max(stop - x, 0.8);
-        const colour = matches && !matches.has(name[i]) ? "#8886" : this.colours[name[i]];
-        const share = many?.[i] > 1 ? Math.min(1, busy[i] / Math.max(1, length[i])) : 1;
-        if (share < 1) { pen.fillStyle = `${colour.slice(0, 7)}50`; pen.fillRect(x, y, width, high * (1 - share)); last = -1; }
-        if (colour !== last) { pen.fillStyle = colour; last = colour; }
-        pen.fillRect(x, y + high * (1 - share), width > 3 ? width - 0.5 : width, high * share);
-        if (many?.[i] > 1) {
-          if (width > 70) { pen.fillStyle = ink; last = -1; pen.fillText(`${many[i].toLocaleString("en")} events`, x + 3, y + high / 2 + 0.5); }
-        } else if (width > 28) {
-          pen.fillStyle = on(colour); last = -1;
-          pen.fillText(names[name[i]].slice(0, Math.floor((width - 6) / 5.6)), x + 3, y + high / 2 + 0.5);
-        }
-        const following = this.from + (x + width - this.left) / scale;
-        i = width < 1 && i + 1 < n && start[i + 1] < following ? Math.max(i + 1, first(start, following, i + 1)) : i + 1;
-      }
-    }
-
-    /* The latest end up to each event: sorted, so that what reaches into the view is found. */
-    ends(lane) {
-      if (!lane.ends) {
-        lane.ends = new Float64Array(lane.n);
-        for (let i = 0, most = 0; i < lane.n; i++) lane.ends[i] = most = Math.max(most, lane.start[i] + lane.length[i]);
-      }
-      return lane.ends;
-    }
-
-    marks(ink) {
-      const pen = this.pen;
-      if (this.range) {
-        pen.fillStyle = "#8884";
-        pen.fillRect(this.x(this.range[0]), TOP, this.x(this.range[1]) - this.x(this.range[0]), this.high);
-      }
-      if (!this.chosen) return;
-      const outline = (event) => {
-        const row = this.rows.find((one) => one.lane === event.lane);
-        if (!row) return null;
-        const x = this.x(event.lane.start[event.i]), width = Math.max(2, this.x(event.lane.start[event.i] + event.lane.length[event.i]) - x);
-        pen.strokeStyle = ink; pen.lineWidth = 2; pen.strokeRect(x, row.y, width, ROW); pen.lineWidth = 1;
-        return {x, y: row.y};
-      };
-      const here = outline(this.chosen);
-      for (const other of this.linked(this.chosen).slice(0, 200)) {
-        const there = outline(other);
-        if (!here || !there) continue;
-        pen.beginPath(); pen.moveTo(here.x, here.y + ROW / 2);
-        pen.bezierCurveTo(here.x, (here.y + there.y) / 2, there.x, (here.y + there.y) / 2, there.x, there.y + ROW / 2);
-        pen.stroke();
-      }
     }
 
     event(number) {
@@ -409,6 +220,7 @@ const Timeline = (() => {
     fit() { if (this.chosen) { const {lane, i} = this.chosen, pad = Math.max(50, lane.length[i]); this.show(lane.start[i] - pad, lane.start[i] + lane.length[i] + pad); } }
     step(by) { if (this.chosen) { const i = this.chosen.i + by; if (i >= 0 && i < this.chosen.lane.n) this.choose({lane: this.chosen.lane, i}, true); } }
     follow() { const [other] = this.chosen ? this.linked(this.chosen) : []; if (other) this.choose(other, true); }
+
     gap(place) {
       this.gap_at = Math.min(place, this.gaps.length - 1);
       const found = this.gaps[this.gap_at];
@@ -490,8 +302,8 @@ const Timeline = (() => {
         }
         if (lane.launches || lane.lane === "idle") busy.set(this.key(lane), (busy.get(this.key(lane)) ?? 0) + sum);
       }
-      this.tell_sums([...[...busy].map(([key, sum]) => [key.split("\n")[1], key.split("\n")[0], "", sum]),
-        ...[...sums].sort((one, other) => other[1][0] - one[1][0]).filter(([key]) => /^(GPU|idle|operators|API calls)\n/.test(key)).slice(0, 40).map(([key, [sum, n]]) => [...key.split("\n"), n.toLocaleString("en"), sum])]);
+      const kinds = ["GPU", "idle", "operators", "API calls"], listed = [...sums].sort((one, other) => other[1][0] - one[1][0]).map(([key, [sum, n]]) => [...key.split("\n"), n.toLocaleString("en"), sum]);
+      this.tell_sums([...[...busy].map(([key, sum]) => [key.split("\n")[1], key.split("\n")[0], "", sum]), ...kinds.flatMap((kind) => listed.filter((row) => row[0] === kind).slice(0, 15))]);
     }
 
     tell_sums(rows) {

@@ -3,7 +3,7 @@
 -- multiple of 8 of a product of 16-bit numbers which takes over 1.6 times what its work needs, and the distance of rows in memory, of the
 -- result (n) or of an input (its strides; where they are not known, k): these rows are not aligned to 16 bytes.
 WITH numbered AS (
-    SELECT *, row_number() OVER (ORDER BY wall_ns DESC, part, cause, launch_index) AS place FROM found_wall
+    SELECT * EXCLUDE (idle_each), row_number() OVER (ORDER BY wall_ns DESC, part, cause, launch_index) AS place FROM found_wall
 ),
 
 moments AS (

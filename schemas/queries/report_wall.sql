@@ -1,5 +1,6 @@
 -- The wall time of a trace by cause and by what ran or was waited for: sums of `_wall_pieces`, one row per device, cause, call, signature and place in the
--- program. Pieces of a millisecond and more are counted apart (`long_ns`); `launch_index` is that of the longest.
+-- program. Pieces of a millisecond and more are counted apart (`long_ns`); `launch_index` is that of the longest; `idle_each` has the length of each piece in
+-- which nothing ran, for their median.
 WITH chosen AS (FROM kernels WHERE trace = $trace),
 
 used AS MATERIALIZED (FROM _wall_launches('chosen')),
@@ -23,7 +24,8 @@ summed AS MATERIALIZED (
         min(w.start_ns) AS first_ns,
         sum(floor((w.end_ns - w.start_ns) * w.needed)) AS needed_ns,
         sum(w.end_ns - w.start_ns) FILTER (w.needed IS NOT NULL) AS known_ns,
-        bool_or(w.is_compute) FILTER (w.needed IS NOT NULL) AS is_compute
+        bool_or(w.is_compute) FILTER (w.needed IS NOT NULL) AS is_compute,
+        list(w.end_ns - w.start_ns) FILTER (w.code >= 6) AS idle_each
     FROM _wall_cuts('used', 'places', 'waits') AS w
     GROUP BY w.place, w.code, w.number, w.late_rank, w.fact
 ),
@@ -56,7 +58,8 @@ grouped AS (
         arg_max(number, (longest >> 40, number)) AS number,
         sum(needed_ns)::BIGINT AS needed_ns,
         try_cast(sum(known_ns) AS BIGINT) AS known_ns,
-        bool_or(is_compute) AS is_compute
+        bool_or(is_compute) AS is_compute,
+        list_sort(flatten(list(idle_each))) AS idle_each
     FROM named
     GROUP BY place, code, cause, call, late_rank, fact
 )
@@ -78,6 +81,7 @@ SELECT
     g.needed_ns,
     g.known_ns,
     g.is_compute,
+    g.idle_each,
     w.api_index,
     w.start_ns AS call_start_ns,
     w.process AS call_process,

@@ -41,8 +41,8 @@ def lab(colour: str, sight: str) -> np.ndarray:
 
 
 def of_script(name: str) -> list[str]:
-    """The colours of a constant of `timeline.js`, each once."""
-    text = resources.files("kerneldb.report").joinpath("timeline.js").read_text(encoding="utf-8")
+    """The colours of a constant of `timeline_picture.js`, each once."""
+    text = resources.files("kerneldb.report").joinpath("timeline_picture.js").read_text(encoding="utf-8")
     (body,) = re.findall(rf"const {name} = (.*?);", text, re.DOTALL)
     return list(dict.fromkeys(re.findall(r"#[0-9a-f]{6}", body)))
 
