@@ -18,7 +18,8 @@ from kerneldb.api import Database
 from kerneldb.report import changes, events, gather, html
 from kerneldb.report.asking import asking
 from kerneldb.report.model import Table
-from tests.answers.test_report import browse, needs_browser
+from tests.answers.test_report import browse
+from tests.browser import needs_browser
 
 pytestmark = [pytest.mark.again, pytest.mark.thorough]
 

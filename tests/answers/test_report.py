@@ -21,10 +21,10 @@ from kerneldb.report import changes, charts, contents, counters, gather, html, m
 from kerneldb.report.advice import RULES
 from kerneldb.report.model import Chart, Column, Report, Section, Table
 from kerneldb.report.wording import in_words
+from tests.browser import CHROMIUM, needs_browser
 
 pytestmark = pytest.mark.again
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 EVIL = "</script><script>window.evil = 1</script><img src=x onerror=alert(1)>"
 
 
@@ -371,9 +371,6 @@ def browse(page: Path, folder: Path) -> tuple[str, str, list[str]]:
     )
     urls = re.findall(r'"url":"(https?:[^"]+)"', log.read_text(encoding="utf-8", errors="replace"))
     return done.stdout, done.stderr, [url for url in urls if "google" not in url and "gvt1" not in url]
-
-
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 
 
 @needs_browser

@@ -21,7 +21,8 @@ import pytest
 import kerneldb
 from kerneldb.api import Database
 from kerneldb.errors import QueryError
-from tests.answers.test_report import CHROMIUM, EVIL, needs_browser
+from tests.answers.test_report import EVIL
+from tests.browser import CHROMIUM, browser, needs_browser
 
 pytest.importorskip("starlette")
 from kerneldb.report import contents, events, gather, html, live, serve
@@ -301,6 +302,22 @@ def with_script(response: Any) -> Any:
     from starlette.responses import HTMLResponse
 
     return HTMLResponse(response.body.decode().replace("</body>", TYPED + "</body>"))
+
+
+@needs_browser
+def test_the_first_page_fits_a_phone(port: int) -> None:
+    """Also where a trace has a long name; and it asks nobody else."""
+    with browser(390, 844) as page:
+        page.go(f"http://{serve.HOST}:{port}/?token={TOKEN}", "0")
+        page.go(f"http://{serve.HOST}:{port}/", "window.ready")
+        assert page.run("[document.documentElement.scrollWidth, window.innerWidth]") == [390, 390]
+        page.run("sql.focus()")
+        page.press("Escape", "Tab", "Enter")
+        done = "() => $('said').textContent.includes('rows') ? done() : requestAnimationFrame(look)"
+        page.run(f"new Promise((done) => {{ const look = {done}; look(); }})")
+        assert page.run("$('rows').querySelectorAll('tbody tr').length") > 1
+        assert {urllib.parse.urlsplit(url).netloc for url in page.asked} == {f"{serve.HOST}:{port}"}
+        assert page.wrong == []
 
 
 ZOOMED = """<script>window.drawn.then(async () => {
