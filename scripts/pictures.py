@@ -3,18 +3,16 @@
     python -m scripts.pictures build/pictures [--only terminal|pages]
 
 Run from the repository, with the development tools installed. The screens are those of `scripts.screenshots` (80x24,
-100x30, 140x45, 200x60); the pages are the report of the bundled trace, a comparison, the pages of `kerneldb serve` and
-a timeline with sums, on a phone, a laptop, a wide screen and paper, light and dark.
+100x30, 120x40, 200x60); the pages are the report of the bundled trace, a comparison, the pages of `kerneldb serve` and
+a timeline with sums, on a phone, two laptops, a wide screen and paper, light and dark.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import os
-import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,24 +21,15 @@ import kerneldb
 from kerneldb.report import changes, events, gather, html, serve
 from kerneldb.tui.app import KerneldbApp
 from scripts.screenshots import STEPS
+from tests.browser import browser
 from tests.tui import pictures
 from tests.tui.piloting import press, settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TERMINALS: Final = ((80, 24), (100, 30), (140, 45), (200, 60))
-BROWSERS: Final = {"phone": (390, 7000), "laptop": (1280, 6000), "wide": (1920, 6000)}
-SCHEMES: Final = {"light": 1, "dark": 0}
-
-
-def chromium(url: str, *flags: str) -> None:
-    """Run the browser until it has drawn `url`."""
-    program = shutil.which("chromium") or shutil.which("google-chrome") or sys.exit("no Chromium on this machine")
-    with tempfile.TemporaryDirectory() as folder:
-        common = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=8000"]
-        command = [program, *common, *flags, f"--user-data-dir={folder}", url]
-        subprocess.run(command, check=True, capture_output=True, timeout=120)
+TERMINALS: Final = ((80, 24), (100, 30), (120, 40), (200, 60))
+BROWSERS: Final = {"phone": (390, 844), "small": (1024, 768), "laptop": (1440, 900), "wide": (2560, 1440)}
 
 
 async def screens(database: str, size: tuple[int, int], target: Path) -> None:
@@ -63,25 +52,28 @@ def terminal(target: Path) -> None:
     for size in TERMINALS:
         for database in ("decoder", "pair"):
             asyncio.run(screens(database, size, target))
-    for drawing in sorted(target.glob("*.svg")):
-        columns, rows = map(int, drawing.name.split("-")[0].split("x"))
-        window = f"--window-size={round(12.2 * columns) + 20},{round(24.4 * rows) + 60}"
-        chromium(drawing.as_uri(), window, f"--screenshot={drawing.with_suffix('.png')}")
-        drawing.unlink()
+    with browser() as page:
+        for drawing in sorted(target.glob("*.svg")):
+            columns, rows = map(int, drawing.name.split("-")[0].split("x"))
+            page.size(round(12.2 * columns) + 20, round(24.4 * rows) + 60)
+            page.go(drawing.as_uri(), "0")
+            page.picture(drawing.with_suffix(".png"))
+            drawing.unlink()
 
 
 def pages(target: Path) -> None:
-    """All pages in all sizes."""
-    for name, text in made():
-        page = target / f"{name}.html"
-        page.write_text(text, encoding="utf-8")
-        for size, (width, height) in BROWSERS.items():
-            for scheme, number in SCHEMES.items():
-                drawing = target / f"{name}-{size}-{scheme}.png"
-                flags = f"--blink-settings=preferredColorScheme={number}", f"--screenshot={drawing}"
-                chromium(page.as_uri(), f"--window-size={width},{height}", *flags)
-        chromium(page.as_uri(), "--no-pdf-header-footer", f"--print-to-pdf={target / name}-print.pdf")
-        page.unlink()
+    """All pages in all sizes, each from its top to its end."""
+    with browser() as page:
+        for name, text in made():
+            file = target / f"{name}.html"
+            file.write_text(text, encoding="utf-8")
+            for size, scheme in itertools.product(BROWSERS, ("light", "dark")):
+                page.size(*BROWSERS[size])
+                page.looks(scheme)
+                page.go(file.as_uri())
+                page.picture(target / f"{name}-{size}-{scheme}.png", whole=True)
+            page.paper(target / f"{name}-print.pdf")
+            file.unlink()
 
 
 def made() -> Iterator[tuple[str, str]]:

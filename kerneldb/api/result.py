@@ -70,8 +70,12 @@ class Result:
         return pl.DataFrame(self._table)
 
     def df(self) -> pd.DataFrame:
-        """The rows as a pandas DataFrame. Raises ModuleNotFoundError where pandas is not installed."""
-        return self._table.to_pandas()
+        """The rows as a pandas DataFrame. Raises ModuleNotFoundError, with a remedy, where pandas is not installed."""
+        try:
+            return self._table.to_pandas()
+        except ModuleNotFoundError as error:
+            error.add_note("df() needs pandas (pip install pandas); pl() gives a Polars, arrow() a pyarrow table")
+            raise
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows as dictionaries."""

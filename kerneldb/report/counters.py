@@ -99,6 +99,32 @@ POINTS: Final = Plan(
     ),
     "No operations counted: collect the SpeedOfLight_*Roofline* sections (kerneldb ncu command).",
 )
+ADVISED: Final = Plan(
+    "ncu_rules",
+    "What the rules of Nsight Compute advise",
+    (
+        Column("rule", "rule"),
+        Column("at_stake_ns", "at most saved", "ns"),
+        Column("share_pct", "of profiled time", "percent"),
+        Column("n", "launches", "count"),
+        Column("kernel", "most of all in", "code"),
+        Column("speedup_pct", "there", "percent"),
+        Column("message", "advice"),
+    ),
+)
+HOT: Final = Plan(
+    "hotspots",
+    "Hottest lines",
+    (
+        Column("kernel", "kernel", "code"),
+        Column("place", "line"),
+        Column("text", "source", "code"),
+        Column("share_pct", "of its samples", "percent"),
+        Column("samples", "samples", "count"),
+        Column("stall", "most frequent stall"),
+        Column("stall_pct", "share of it", "percent"),
+    ),
+)
 SHEET: Final = (
     "The counters hold no peaks: those of the data sheet of {} stand for them, at the clock of the sheet and not of "
     "the profile."
@@ -136,6 +162,7 @@ def sections(ask: Asking, traces: Sequence[str], rule: str | None) -> list[Secti
 
 def _of_one_gpu(ask: Asking) -> list[Section]:
     setup, classes, mixed, kernels = map(ask.table, (SETUP, CLASSES, MIXED, KERNELS))
+    told = [table for plan in (ADVISED, HOT) if (table := ask.table(plan)).rows]
     figures = itertools.groupby(ask.rows("histograms"), key=lambda row: str(row["figure"]))
     sql = ask.sql("histograms")
     histograms = [_histogram(figure, list(rows), sql) for figure, rows in figures]
@@ -150,7 +177,7 @@ def _of_one_gpu(ask: Asking) -> list[Section]:
     if any(row["gpu"] is not None for row in bare):
         said.append(NO_SHEET)
     return [
-        Section("Kernel classes", (setup, classes, mixed, kernels), (), _rule_sentence(ask)),
+        Section("Kernel classes", (setup, classes, mixed, kernels, *told), (), _rule_sentence(ask)),
         Section("Counters", tuple(histograms)),
         Section("Roofline of the counters", tuple(_rooflines(ask, points, kernels)), (), " ".join(said)),
     ]

@@ -243,3 +243,5 @@ def test_paper_is_white_in_a_dark_browser_too(page: Page, address: str, tmp_path
     assert page.run(corner) == [20, 24, 29, 255]
     page.looks("dark", "print")
     assert page.run("getComputedStyle(document.querySelector('.chart svg text')).fill") == "rgb(27, 31, 36)"
+    seen = "((what) => document.querySelector(what).offsetHeight > 0)"
+    assert page.run(f"['.tl-legend', '.tl-told', '.tl input'].map({seen})") == [True, False, False]

@@ -188,6 +188,29 @@ def test_a_kernel_of_several_classes_is_told(shared_data: Path, tmp_path: Path) 
     assert sum(row["time_pct"] for row in shares if row["verdict"] != "all") == pytest.approx(100)
 
 
+@pytest.mark.thorough
+def test_what_the_rules_of_ncu_advise_is_shown(shared_data: Path, tmp_path: Path) -> None:
+    """The most first; where a page has none of them there is no table of them."""
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    caption = "What the rules of Nsight Compute advise"
+    database.ingest(shared_data / "ncu" / "h200-decoder-raw.csv.gz", run="raw")
+    raw = gather.single(database, ["raw"])
+    assert caption not in {block.caption for section in raw.sections for block in section.blocks}
+    database.ingest(shared_data / "ncu" / "h200-decoder-details.csv.gz", run="details")
+    rows = table(gather.single(database, ["details"]), caption).rows
+    each = "SELECT trace_id, launch_index, rule, max(speedup_pct) AS pct FROM ncu_rules WHERE speedup_kind = 'global'"
+    times = {row["launch_index"]: row["duration_ns"] for row in database.sql("FROM launches").rows()}
+    saved: dict[str, float] = {}
+    for row in database.sql(f"{each} AND kind <> 'INF' GROUP BY ALL").rows():
+        saved[row["rule"]] = saved.get(row["rule"], 0) + row["pct"] * times[row["launch_index"]] / 100
+    most = max(saved, key=lambda rule: saved[rule])
+    assert (rows[0]["rule"], rows[0]["at_stake_ns"]) == (most, pytest.approx(saved[most]))
+    stakes = [row["at_stake_ns"] for row in rows]
+    assert stakes == sorted(stakes, reverse=True)
+    assert len(stakes) > 3
+    assert all(row["message"] and 0 < row["share_pct"] < 100 for row in rows)
+
+
 def test_the_drawing_library_is_bundled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And anew where the kept copy was cut short, changed, or is no text."""
     made: list[str] = []

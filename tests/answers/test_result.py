@@ -40,6 +40,18 @@ def test_a_notebook_shows_the_first_rows_and_counts_the_others() -> None:
     assert page.endswith("<p>1,234 more rows</p>")
 
 
+def test_without_pandas_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Table:
+        def to_pandas(self) -> None:
+            raise ModuleNotFoundError("No module named 'pandas'")
+
+    result = of(n=wide(1))
+    monkeypatch.setattr(result, "_table", Table())
+    with pytest.raises(ModuleNotFoundError) as error:
+        result.df()
+    assert "pip install pandas" in error.value.__notes__[0]
+
+
 def test_pandas_has_the_rows() -> None:
     pandas = pytest.importorskip("pandas")
     frame = of(n=wide(1, 2)).df()

@@ -8,6 +8,8 @@ import pytest
 
 import kerneldb
 from kerneldb.errors import UnreadableTraceError
+from kerneldb.report import gather
+from kerneldb.report.model import Table
 from tests.ncu.reading import convert_text
 
 if TYPE_CHECKING:
@@ -92,6 +94,15 @@ def test_the_hottest_lines(tmp_path: Path) -> None:
         assert [tuple(row.values()) for row in database.sql(sql)] == [
             ("sass", 12, 1, 130.0, 75.14, 3632.0, "stall_long_sb", 98.46),
             ("source", 12, None, 172.0, 97.18, 7264.0, "stall_long_sb", 80.23),
+        ]
+        (hot,) = (
+            b for s in gather.single(database, ["page"]).sections for b in s.blocks if b.caption == "Hottest lines"
+        )
+        assert isinstance(hot, Table)
+        assert [(row["place"], row["text"], row["stall"]) for row in hot.rows] == [
+            ("gemm.cu:12", "  float v = x[i];", "stall_long_sb"),
+            ("inlined.h:3", "  return a;", hot.rows[1]["stall"]),
+            ("gemm.cu:13", "  y[i] = v;", hot.rows[2]["stall"]),
         ]
         database.remove("page")
         assert list(database.sql("SELECT count(*) AS n FROM source_counters")) == [{"n": 0}]
