@@ -78,9 +78,9 @@ class KerneldbApp(Typing):
         listed("colon", "go_to", "Go to…", "A signature by id, a trace, a time, or a kernel by its name", ":"),
         listed("left_square_bracket", "history(-1)", "Previous Selection", "Step back among the Selections", "["),
         listed("right_square_bracket", "history(1)", "Next Selection", "Step forth among the Selections", "]"),
-        listed("y", "copy_menu", "Copy…", "What the cursor is on, the WHERE text, or the command"),
+        listed("y,f6", "copy_menu", "Copy…", "What the cursor is on, the WHERE text, or the command"),
         listed("ctrl+y", "copy_command", "Copy as command", "The kerneldb line that prints what is shown"),
-        listed("e", "export", "Export…", "Write all selected launches to a file"),
+        listed("e,f4", "export", "Export…", "Write all selected launches to a file"),
         listed("o", "open", "Open…", "Another database, or traces to read into this one"),
         listed("d", "diff", "Diff with the marked trace", "Compare two traces"),
         Binding("t", "show('timeline')", "Timeline", show=False),
@@ -328,10 +328,10 @@ class KerneldbApp(Typing):
 
     async def _learn_words(self) -> None:
         """What the WHERE bar completes; then the code of the screens that are asked for ahead."""
-        from kerneldb.api import browsing
+        from kerneldb.api import completion
 
         with contextlib.suppress(KerneldbError):
-            self.query_one(WhereBar).suggester.words = await self.store.read(browsing.words)
+            self.query_one(WhereBar).suggester.words = await self.store.read(completion.words)
         for name in PREFETCHED:
             await asyncio.to_thread(import_module, BY_NAME[name].module)
 

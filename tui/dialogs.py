@@ -1,4 +1,4 @@
-"""Windows over a screen: the copy menu, questions, a page of text, opening another database, and reading traces."""
+"""Windows over a screen: lists, the copy menu, questions, a page of text, opening another database, reading traces."""
 
 from __future__ import annotations
 
@@ -113,6 +113,48 @@ class Pick(Window[Answer]):
     def action_pick(self, place: int) -> None:
         """Close with the answer at `place`."""
         self.dismiss(self._answers[place])
+
+
+class Find(Pick[Answer]):
+    """One of many answers: what is typed leaves the lines that hold all of its words."""
+
+    HINT = "type to find, enter takes"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "move('cursor_down')", "Down", show=False),
+        Binding("up", "move('cursor_up')", "Up", show=False),
+        Binding("pagedown", "move('page_down')", "Page down", show=False),
+        Binding("pageup", "move('page_up')", "Page up", show=False),
+    ]
+
+    def compose_box(self) -> ComposeResult:
+        """The line to type in, and the lines that are left."""
+        yield Input(select_on_focus=False)
+        yield from super().compose_box()
+
+    def on_mount(self) -> None:
+        """All lines, the first one highlighted."""
+        self._left = list(range(len(self._lines)))
+        self.query_one(OptionList).can_focus = False
+        self.query_one(OptionList).highlighted = 0
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        words, options = event.value.lower().split(), self.query_one(OptionList)
+        self._left = [place for place, line in enumerate(self._lines) if all(word in line.lower() for word in words)]
+        options.set_options(self._lines[place] for place in self._left)
+        options.highlighted = 0 if self._left else None
+
+    @on(Input.Submitted)
+    def _taken(self) -> None:
+        self.query_one(OptionList).action_select()
+
+    def action_move(self, action: str) -> None:
+        """Go on in the list, while the keyboard is in the line."""
+        getattr(self.query_one(OptionList), f"action_{action}")()
+
+    def action_pick(self, place: int) -> None:
+        """Close with the answer of a line that is left."""
+        super().action_pick(self._left[place])
 
 
 class CopyMenu(Pick[str]):
@@ -258,7 +300,7 @@ class Choose(Window[list[str]]):
         self.dismiss([name for name in self._names if name in marked])
 
 
-class Page(Window[None]):
+class Page(Window[bool]):
     """A page of text to read."""
 
     HINT = "y copies, esc closes"
@@ -280,6 +322,17 @@ class Page(Window[None]):
         """Copy the text."""
         self.app.copy_to_clipboard(self._text)
         self.app.notify("The page is on the clipboard", title="Copied")
+
+
+class Described(Page):
+    """A page about something with a name; `i` closes it with true: the name is wanted."""
+
+    HINT = "i puts the name into the statement, y copies, esc closes"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("i", "insert", "Insert")]
+
+    def action_insert(self) -> None:
+        """Close, for the name is wanted."""
+        self.dismiss(True)
 
 
 OPEN_HINT: Final = (

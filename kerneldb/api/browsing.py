@@ -270,11 +270,6 @@ def _plain_errors() -> Iterator[None]:
         raise QueryError(message_of(error)) from error
 
 
-def words(con: Connection) -> list[str]:
-    """Words for a condition or a query: columns of `kernels`, values of its short columns, views, macros."""
-    return [row["word"] for row in queries.rows(con, "tui_words")]
-
-
 def catalogue(con: Connection) -> list[dict[str, Any]]:
     """Tables, views and macros with their columns and comments: `object`, `kind`, `column_name`, `type`, `meaning`."""
     return queries.rows(con, "serve_schema")

@@ -58,18 +58,27 @@ def conditions(ctx: click.Context, _parameter: click.Parameter, incomplete: str)
     Of names that the database holds only those that say nothing to a shell, between quotes or not. In any case of
     letters, but of one alone: a shell takes back what its offers do not have in common.
     """
-    start = max(incomplete.rfind(mark) for mark in " (=<>,") + 1
-    begun = incomplete[start:]
+    return _statement(ctx, incomplete, "WHERE ")
 
+
+def statements(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """An SQL statement with its last word completed, as a condition is."""
+    return _statement(ctx, incomplete, "")
+
+
+def _statement(ctx: click.Context, incomplete: str, before: str) -> list[str]:
     def found(warehouse: Warehouse) -> list[str]:
-        from kerneldb.api import browsing
+        from kerneldb.api import completion
 
         with warehouse.connection() as con:
-            words = [word for word in browsing.words(con) if word.lower().startswith(begun.lower())]
+            offers = completion.words(con).at(before + incomplete)
+        begun, start = offers.begun, incomplete[: len(incomplete) - len(offers.begun)]
+        words = [one.word for one in offers.found if WORD.fullmatch(one.word)]
+        words = [word for word in words if word.lower().startswith(begun.lower())]
         spelled = sorted({word[: len(begun)] for word in words}, key=lambda one: (one != begun, one))[:1]
-        return [incomplete[:start] + word for word in words if [word[: len(begun)]] == spelled]
+        return [start + word for word in words if [word[: len(begun)]] == spelled]
 
-    return [text for text in _answered(ctx, found) if WORD.fullmatch(text[start:])]
+    return _answered(ctx, found)
 
 
 def _completed(

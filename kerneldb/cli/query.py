@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import emit, limited, note_nothing
-from kerneldb.cli.options import conditions, lock_timeout_option, open_database, output_options
+from kerneldb.cli.options import conditions, lock_timeout_option, open_database, output_options, statements
 from kerneldb.cli.root import cli, refuse
 from kerneldb.cli.tui import browse, on_terminal
 from kerneldb.output import TABLE_ROWS
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @cli.command(short_help="Ask anything in SQL.")
-@click.argument("sql", required=False, metavar="[SQL]")
+@click.argument("sql", required=False, metavar="[SQL]", shell_complete=statements)
 @click.option(
     "-f",
     "--file",

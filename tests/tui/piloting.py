@@ -10,6 +10,7 @@ from unittest import mock
 from textual._compositor import Compositor
 from textual.worker import WorkerCancelled
 
+from kerneldb.api.completion import Words
 from kerneldb.tui.app import KerneldbApp
 from kerneldb.tui.model import Choice, History
 from kerneldb.tui.saved_history import SavedHistory
@@ -283,7 +284,7 @@ def _forget(app: KerneldbApp) -> None:
     app.app_resume_signal.unsubscribe(app)
     status, bar = app.query_one(Status), app.query_one(WhereBar)
     status.facts, status.condition, status.choice, status.asking = Facts(), READY, None, False
-    bar.suggester.words = []
+    bar.suggester.words = Words()
     bar.accept("")
 
 

@@ -154,8 +154,8 @@ def test_the_catalogue_tells_of_columns_and_statements_come_back(trace_database:
             await press(pilot, "ctrl+j")
             (rows,) = (copy.text for copy in app.pane.copies() if copy.key == "t")
             assert rows.split("\n") == ["a\tb", "1\tx", "2\ty"]
-            words = app.pane.query_one(SqlEditor).words
-            assert {"total_allocated_bytes", "approx_quantile(", "wall_time_budget('selection')"} <= set(words)
+            words = {one.word for one in app.pane.query_one(SqlEditor).words.all}
+            assert {"total_allocated_bytes", "approx_quantile(", "wall_time_budget('selection')"} <= words
             await press(pilot, "f2")
             assert "api_calls" in text_of(app)
             await press(pilot, "enter")

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 from textual.app import App, ComposeResult
 
+from kerneldb.api.completion import Offer, Words
 from kerneldb.tui.screens.kernel import Bin, Histogram
 from kerneldb.tui.widgets.columns import Column, fitted, text
 from kerneldb.tui.widgets.table import PAGE, PAGES, ArrowRows, ListRows, PagedRows, Table
-from kerneldb.tui.widgets.where_bar import Words
+from kerneldb.tui.widgets.where_bar import Condition
 
 COLUMNS = (
     text("name", "name", 10, stretch=True),
@@ -164,7 +165,7 @@ def test_a_range_of_the_histogram_is_handed_over_with_its_values() -> None:
     ("typed", "suggested"),
     [
         ("cat", "category"),
-        ("kind = 'kernel' and DUR", "kind = 'kernel' and DURation_ns"),
+        ("kind = 'kernel' and DUR", "kind = 'kernel' and duration_ns"),
         ("category = 'GE", "category = 'GEMM'"),
         ("category", None),
         ("", None),
@@ -172,6 +173,7 @@ def test_a_range_of_the_histogram_is_handed_over_with_its_values() -> None:
     ],
 )
 def test_the_last_word_is_completed(typed: str, suggested: str | None) -> None:
-    words = Words()
-    words.words = ["category", "duration_ns", "'GEMM'"]
-    assert asyncio.run(words.get_suggestion(typed)) == suggested
+    condition = Condition()
+    columns = [Offer(name, "column", "kernels") for name in ("category", "duration_ns")]
+    condition.words = Words([*columns, Offer("'GEMM'", "value", "category")])
+    assert asyncio.run(condition.get_suggestion(typed)) == suggested

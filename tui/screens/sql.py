@@ -2,117 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.message import Message
-from textual.widgets import TextArea
+from textual.widgets import OptionList
 
 from kerneldb.output.text import display_width
 from kerneldb.output.values import python_values
-from kerneldb.tui import numbers, theme
+from kerneldb.tui import numbers
 from kerneldb.tui.model import Choice, both, equals
 from kerneldb.tui.pane import Copy, Pane
 from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.columns import Column, plain
+from kerneldb.tui.widgets.sql_editor import OfferList, SqlEditor
 from kerneldb.tui.widgets.table import ArrowRows, Table
-from kerneldb.tui.widgets.where_bar import EngineMessage, completion
+from kerneldb.tui.widgets.where_bar import EngineMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     import pyarrow as pa
-    from rich.text import Text
     from textual.app import ComposeResult
     from textual.worker import Worker
-
-
-KEYWORDS: Final = (
-    "all and any as asc between by case cast cross desc describe distinct else end except exists explain false filter "
-    "following from full group having ilike in inner intersect is join lateral left like limit not null nulls offset "
-    "on or order over partition pivot preceding qualify range right rows select semi show similar summarize then true "
-    "unbounded union unnest unpivot using values when where window with"
-)
-TOKENS: Final = re.compile(
-    r"(?P<comment>--.*)|(?P<text>'(?:[^']|'')*'?)|(?P<number>\b\d[\d_.]*(?:e[+-]?\d+)?\b)"
-    rf"|(?P<keyword>\b(?:{'|'.join(KEYWORDS.split())})\b)|(?P<call>\b\w+(?=\())",
-    re.IGNORECASE,
-)
-HUES: Final[dict[str, theme.Hue]] = {
-    "comment": "grey",
-    "text": "green",
-    "number": "orange",
-    "keyword": "blue",
-    "call": "magenta",
-}
-WORD: Final = re.compile(r"[\w']+$")
-SHORTEST: Final = 2
-
-
-class SqlEditor(TextArea):
-    """The editor. `words` are what completion offers; Right takes the suggestion, Tab goes on."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+j,f9", "run", "Run", key_display="^j"),
-        Binding("ctrl+x", "stop", "Cancel", show=False, key_display="^x"),
-        Binding("ctrl+up", "past(1)", "Older", show=False),
-        Binding("ctrl+down", "past(-1)", "Newer", show=False),
-        Binding("ctrl+y", "app.copy_command", "Copy as command", show=False),
-    ]
-    DEFAULT_CSS = """
-    SqlEditor { height: 8; border: none; padding: 0 1; }
-    SqlEditor:focus { border: none; }
-    """
-
-    class Run(Message):
-        """The text is to be run."""
-
-    class Stop(Message):
-        """What runs is to be cancelled."""
-
-    @dataclasses.dataclass
-    class Past(Message):
-        """An older (1) or newer (-1) text is wanted."""
-
-        by: int
-
-    def __init__(self, text: str = "") -> None:
-        super().__init__(
-            text, language=None, tab_behavior="focus", compact=True, id="sql-edit", highlight_cursor_line=False
-        )
-        self.words: list[str] = []
-
-    def get_line(self, line_index: int) -> Text:
-        """The line, in colours."""
-        line = super().get_line(line_index)
-        for token in TOKENS.finditer(line.plain):
-            line.stylize(theme.colour(self.app, HUES[token.lastgroup or "text"]), token.start(), token.end())
-        return line
-
-    def update_suggestion(self) -> None:
-        """The rest of the first word that begins like the one at the cursor."""
-        row, column = self.cursor_location
-        line = self.document.get_line(row)
-        found = WORD.search(line[:column])
-        begun = found[0] if found is not None and column == len(line) else ""
-        self.suggestion = completion(self.words, begun) if len(begun) >= SHORTEST else ""
-
-    def action_run(self) -> None:
-        """Run the text."""
-        self.post_message(self.Run())
-
-    def action_stop(self) -> None:
-        """Cancel."""
-        self.post_message(self.Stop())
-
-    def action_past(self, by: int) -> None:
-        """Walk through what was run before."""
-        self.post_message(self.Past(by))
 
 
 MOST: Final = 100_000
@@ -126,7 +40,7 @@ WHERE timing = 'timeline'
 GROUP BY category
 ORDER BY total_ns DESC"""
 
-HINT: Final = "^j runs, esc leaves the editor; the selected launches are `selection`"
+HINT: Final = "^j runs, ^space completes, f4 exports, f6 copies; the selected launches are `selection`"
 OLDER: Final = "the rows below are those of the statement before"
 
 NARROWEST, WIDEST, SAMPLE = 4, 40, 200
@@ -166,7 +80,9 @@ class SqlPane(Pane):
 
     def compose_content(self) -> ComposeResult:
         """Editor, status, table."""
-        yield SqlEditor(FIRST)
+        offers = OfferList()
+        yield SqlEditor(FIRST, offers)
+        yield offers
         yield EngineMessage(HINT, id="sql-status")
         yield Table(everything=True, id="sql-table")
 
@@ -182,10 +98,10 @@ class SqlPane(Pane):
 
     async def load(self) -> str | None:
         """Words for completion, and the rows again where there were some: they may be others now."""
-        from kerneldb.api import browsing
+        from kerneldb.api import completion
 
         self._past = self._past or self.shell.saved.texts("sql")
-        self.edit.words = await self.store.read(browsing.words)
+        self.edit.words = await self.store.read(completion.words)
         if self._ran is not None:
             await self._ask(self._ran)
         return None
@@ -267,6 +183,12 @@ class SqlPane(Pane):
             text = "\n".join(f"{name:<{size}}  {plain(value)}" for name, value in row.items())
             self.shell.push_screen(Page("Row", text))
 
+    @on(OptionList.OptionSelected, "#sql-offers")
+    def _offer_taken(self, event: OptionList.OptionSelected) -> None:
+        """An entry of the list was clicked."""
+        event.stop()
+        self.edit.take(self.edit.list.chosen)
+
     def action_edit(self) -> None:
         """Back to the editor."""
         self.edit.focus()
@@ -277,21 +199,26 @@ class SqlPane(Pane):
 
     async def _catalogue(self) -> None:
         from kerneldb.api import browsing
-        from kerneldb.tui.dialogs import Page, Pick
+        from kerneldb.tui.dialogs import Described, Find
 
         found = await self.store.read(browsing.catalogue)
         objects = {row["object"]: row for row in found if row["column_name"] is None}
 
         def read(name: str | None) -> None:
-            if name is not None:
-                self.shell.push_screen(Page(name, _columns_of(objects[name], found)))
+            def insert(wanted: bool | None) -> None:
+                if wanted and name is not None:
+                    self.edit.insert(name)
+                    self.edit.focus()
 
-        lines = [f"{name:<26} {numbers.safe(row['meaning'] or '')}" for name, row in objects.items()]
-        self.shell.push_screen(Pick("Catalogue", lines, list(objects)), read)
+            if name is not None:
+                self.shell.push_screen(Described(name, _columns_of(objects[name], found)), insert)
+
+        lines = [f"{name:<22} {row['kind']:<6} {numbers.safe(row['meaning'] or '')}" for name, row in objects.items()]
+        self.shell.push_screen(Find("Catalogue", lines, list(objects)), read)
 
     def action_statements(self) -> None:
         """Pick one of the statements that were run before."""
-        from kerneldb.tui.dialogs import Pick
+        from kerneldb.tui.dialogs import Find
 
         def take(text: str | None) -> None:
             if text is not None:
@@ -299,7 +226,7 @@ class SqlPane(Pane):
                 self.edit.focus()
 
         lines = [numbers.safe(" ".join(text.split())) for text in self._past]
-        self.shell.push_screen(Pick("Statements", lines or ["none yet"], self._past or [self.edit.text]), take)
+        self.shell.push_screen(Find("Statements", lines or ["none yet"], self._past or [self.edit.text]), take)
 
     def action_use(self) -> None:
         """Restrict the Selection to what the row under the cursor names."""

@@ -13,9 +13,9 @@ from textual.message import Message
 from textual.suggester import Suggester
 from textual.widgets import Input, Label, Static
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from kerneldb.api.completion import Words
 
+if TYPE_CHECKING:
     from textual.app import ComposeResult
 
 MARKED: Final = re.compile(r"^(?P<head>LINE \d+: )(?P<line>.*)\n(?P<before> *)(?P<carets>\^+)[ ^]*$", re.MULTILINE)
@@ -73,24 +73,17 @@ def _in_a_line(text: str) -> str:
     return ENDS.sub(BREAK, text.strip())
 
 
-def completion(words: Sequence[str], begun: str) -> str:
-    """The rest of the first of `words` that begins with `begun`, in either case; empty where none is longer."""
-    found = (word for word in words if begun and word.lower().startswith(begun.lower()) and len(word) > len(begun))
-    return next(found, begun)[len(begun) :]
-
-
-class Words(Suggester):
+class Condition(Suggester):
     """Completes the last word of a condition: columns, and values of the column before it."""
 
     def __init__(self) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
-        self.words: list[str] = []
+        self.words = Words()
 
     async def get_suggestion(self, value: str) -> str | None:
         """`value` with its last word completed."""
-        start = max(value.rfind(mark) for mark in f" (=<>,{BREAK}") + 1
-        rest = completion(self.words, value[start:])
-        return value + rest if rest else None
+        offers = self.words.at(f"WHERE {value.replace(BREAK, chr(10))}")
+        return value[: len(value) - len(offers.begun)] + offers.found[0].word if offers.rest else None
 
 
 class WhereInput(Input):
@@ -139,7 +132,7 @@ class WhereBar(Vertical):
 
     def __init__(self) -> None:
         super().__init__(id="where")
-        self.suggester = Words()
+        self.suggester = Condition()
         self._accepted = ""
         self._begun = ""
 

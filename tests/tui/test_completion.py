@@ -1,0 +1,180 @@
+"""What the editor for SQL offers at its cursor, and the windows that find a table or a statement by typing."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from textual.widgets import OptionList
+
+import kerneldb
+from kerneldb.api import completion
+from kerneldb.api.completion import Words
+from kerneldb.tui.dialogs import Described, Find
+from kerneldb.tui.saved_history import SavedHistory
+from kerneldb.tui.screens.sql import SqlEditor
+from tests.tui.piloting import driven, opened, press, text_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from textual.pilot import Pilot
+
+    from kerneldb.tui.app import KerneldbApp
+
+
+@pytest.fixture(scope="module")
+def words(trace_database: Path) -> Words:
+    with kerneldb.open(trace_database) as db, db.warehouse.connection() as con:
+        return completion.words(con)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "first"),
+    [
+        ("SELECT dur", " FROM kernels", "duration_ns"),
+        ("SELECT id", " FROM idle('selection')", "idle_ns"),
+        ("SELECT id", " FROM kernels", "idle('selection')"),
+        ("SELECT i.ca", " FROM kernels AS k JOIN idle('kernels') AS i USING (trace)", "cause"),
+        ("SELECT (SELECT 1 FROM ops) FROM kernels, api_", "", "api_calls"),
+        ("SELECT * FROM ker", "", "kernels"),
+        ("WITH mine AS (SELECT 1) FROM mi", "", "mine"),
+        ("FROM kernels k WHERE k.categ", "", "category"),
+        ("FROM kernels WHERE category = ", "", "'ATTENTION'"),
+        ("FROM kernels WHERE category = 'ge", "", "'GEMM'"),
+        ("FROM kernels WHERE category IN ('GEMM', 'red", ")", "'REDUCTION'"),
+        ("FROM kernels WHERE trace ILIKE 's", "", "'step'"),
+        ("sel", "", "select"),
+        ("-- it's here\nSEL", "", "SELECT"),
+        ("SELECT approx_q", "", "approx_quantile("),
+        ("SELECT sum(durat", ") FROM selection", "duration_ns"),
+        ("FROM kernels AS k ORDER BY dur", "", "duration_ns"),
+    ],
+)
+def test_the_place_says_what_is_offered_first(words: Words, before: str, after: str, first: str) -> None:
+    assert words.at(before, after).found[0].word == first
+
+
+@pytest.mark.parametrize("before", ["SELECT nosuchword", "FROM kernels WHERE category = 'step", "SELECT x.dur", ""])
+def test_nothing_begins_with_what_is_not_there(words: Words, before: str) -> None:
+    assert words.at(before).rest == ""
+
+
+def test_offers_say_what_they_are_and_come_once(words: Words) -> None:
+    found = words.at("SELECT ", " FROM kernels").found
+    assert len({one.word for one in found}) == len(found)
+    (duration,) = (one for one in words.at("SELECT dura", " FROM kernels").found if one.word == "duration_ns")
+    assert (duration.kind, duration.part_of) == ("column", "kernels")
+    assert duration.meaning.startswith("BIGINT  ")
+    assert {one.kind for one in words.all} == {"column", "value", "table", "view", "macro", "keyword", "function"}
+
+
+async def emptied(app: KerneldbApp) -> SqlEditor:
+    edit = app.pane.query_one(SqlEditor)
+    edit.load_text("")
+    return edit
+
+
+async def typed(pilot: Pilot[Any], text: str) -> None:
+    await press(pilot, *("space" if one == " " else "full_stop" if one == "." else one for one in text))
+
+
+def test_the_list_is_walked_taken_and_left_by_keys(trace_database: Path) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
+            edit = await emptied(app)
+            await typed(pilot, "d")
+            assert not edit.list.is_open
+            await typed(pilot, "ur")
+            assert edit.list.is_open
+            assert "BIGINT" in text_of(app)
+            await press(pilot, "down", "up", "down", "enter")
+            assert (edit.text, edit.list.is_open) == ("launch_duration_ns", False)
+            await emptied(app)
+            await typed(pilot, "SELECT count(*) FROM ker")
+            await press(pilot, "tab")
+            assert edit.text == "SELECT count(*) FROM kernels"
+            assert edit.has_focus
+            await typed(pilot, " k WHERE k.catego")
+            await press(pilot, "escape")
+            assert (edit.list.is_open, edit.has_focus) == (False, True)
+            await press(pilot, "right")
+            await typed(pilot, " = 'ge")
+            await press(pilot, "tab", "ctrl+j")
+            assert edit.text == "SELECT count(*) FROM kernels k WHERE k.category = 'GEMM'"
+            assert "1 row" in text_of(app)
+
+    driven(flow)
+
+
+def test_enter_and_arrows_are_for_the_text_until_somebody_goes_to_the_list(trace_database: Path) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
+            edit = await emptied(app)
+            await typed(pilot, "FROM ker")
+            assert edit.list.is_open
+            await press(pilot, "enter")
+            assert (edit.text, edit.list.is_open) == ("FROM ker\n", False)
+            await press(pilot, "up")
+            assert edit.cursor_location[0] == 0
+
+    driven(flow)
+
+
+@pytest.mark.parametrize("key", ["ctrl+@", "ctrl+space"])
+def test_a_key_asks_for_all_that_can_stand_at_the_cursor(trace_database: Path, key: str) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
+            edit = await emptied(app)
+            await typed(pilot, "SELECT ")
+            assert not edit.list.is_open
+            await press(pilot, key)
+            assert edit.list.is_open
+            await press(pilot, "escape", *"xdurat", "left", *["left"] * 4, "backspace")
+            edit.load_text("SELECT  FROM idle_gaps('selection')")
+            edit.move_cursor((0, 7))
+            await press(pilot, key)
+            assert "gap_ns" in {one.word for one in edit.list.offers.found}
+
+    driven(flow)
+
+
+def test_a_table_is_found_by_typing_read_and_put_into_the_statement(trace_database: Path) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, first="sql", size=(120, 40)) as (app, pilot):
+            edit = await emptied(app)
+            await typed(pilot, "FROM ")
+            await press(pilot, "f2", *"nosuchtable", "enter")
+            assert isinstance(app.screen, Find)
+            await press(pilot, *["backspace"] * 11, *"idle gap", "down", "up")
+            lines = app.screen.query_one(OptionList)
+            assert 0 < lines.option_count < 10
+            await press(pilot, "enter")
+            assert isinstance(app.screen, Described)
+            assert "gap_ns" in text_of(app)
+            await press(pilot, "i")
+            assert edit.text == "FROM idle_gaps"
+            assert edit.has_focus
+
+    driven(flow)
+
+
+def test_statements_of_earlier_sessions_are_found_by_typing(trace_database: Path, tmp_path: Path) -> None:
+    place = tmp_path / "state" / "history.json"
+    saved = SavedHistory(place)
+    for number in range(40):
+        saved.add("sql", f"SELECT {number} AS n")
+
+    async def flow() -> None:
+        async with opened(trace_database, first="sql", size=(120, 40)) as (app, pilot):
+            app.saved = SavedHistory(place)
+            app.pane.reload()
+            await press(pilot, "f3", *"17", "enter")
+            assert app.pane.query_one(SqlEditor).text == "SELECT 17 AS n"
+            await press(pilot, "ctrl+j")
+
+    driven(flow)
+    assert json.loads(place.read_text())["sql"][:2] == ["SELECT 17 AS n", "SELECT 39 AS n"]
+    assert place.stat().st_mode & 0o777 == 0o600
+    assert place.parent.stat().st_mode & 0o777 == 0o700
