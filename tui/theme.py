@@ -23,15 +23,16 @@ Shade = Literal["dark", "light", "ansi"]
 THEMES: Final = {"dark": "textual-dark", "light": "textual-light", "ansi": "ansi-dark"}
 
 COLOURS: Final[dict[Hue, dict[Shade, str]]] = {
-    "blue": {"dark": "#6ea8fe", "light": "#0b57d0", "ansi": "blue"},
-    "green": {"dark": "#5fd38d", "light": "#1a7f37", "ansi": "green"},
-    "yellow": {"dark": "#f2c94c", "light": "#8a6100", "ansi": "yellow"},
-    "red": {"dark": "#ff7b72", "light": "#c0271d", "ansi": "red"},
-    "cyan": {"dark": "#56d4dd", "light": "#0b7285", "ansi": "cyan"},
-    "magenta": {"dark": "#d2a8ff", "light": "#8250df", "ansi": "magenta"},
-    "orange": {"dark": "#ffa657", "light": "#bc4c00", "ansi": "bright_red"},
-    "grey": {"dark": "#8b949e", "light": "#6e7781", "ansi": "bright_black"},
+    "blue": {"dark": "#2c7fff", "light": "#072bfe", "ansi": "blue"},
+    "green": {"dark": "#0c9201", "light": "#00663d", "ansi": "green"},
+    "yellow": {"dark": "#d4db01", "light": "#747803", "ansi": "yellow"},
+    "red": {"dark": "#f5376e", "light": "#d53561", "ansi": "red"},
+    "cyan": {"dark": "#00cffe", "light": "#057f9b", "ansi": "cyan"},
+    "magenta": {"dark": "#c550b2", "light": "#8701a2", "ansi": "magenta"},
+    "orange": {"dark": "#f39468", "light": "#7c3000", "ansi": "bright_red"},
+    "grey": {"dark": "#afb9c3", "light": "#333c45", "ansi": "bright_black"},
 }
+"""No two look alike without red, green or blue cones: CIEDE2000 of each pair is 12 or more (tests/test_colours.py)."""
 
 HUE_CATEGORIES: Final[dict[Hue, str]] = {
     "blue": "GEMM GEMV CONVOLUTION",

@@ -50,7 +50,7 @@ class Offer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Offers:
-    """What can stand in place of `begun`, which ends at the cursor: first the words that begin like it."""
+    """What can stand in place of `begun`, which ends at the cursor: first itself, then words that begin like it."""
 
     begun: str
     found: Sequence[Offer] = ()
@@ -77,8 +77,13 @@ class Words:
                 found.setdefault(one.part_of or "", []).append(one)
         return {"selection": found.get(LAUNCHES, []), **found}
 
+    def in_condition(self, before: str) -> Offers:
+        """What can stand behind `before`, the begin of a condition over the launches."""
+        words = (one for one in self.all if one.part_of == LAUNCHES or one.kind in {"value", "keyword"})
+        return Words([*words]).at(f"WHERE {before}")
+
     def at(self, before: str, after: str = "") -> Offers:
-        """What can stand between `before` and `after`: parts of a statement, or of a condition over the launches."""
+        """What can stand between `before` and `after`, the parts of a statement."""
         for token in TOKEN.finditer(before):
             if token["open"] is not None:
                 return _offers(before[token.start() :], self._values(before[: token.start()]))
@@ -155,15 +160,15 @@ def words(con: Connection) -> Words:
 
 
 def _offers(begun: str, offers: Iterable[Offer]) -> Offers:
-    """Those of `offers` that go on where `begun` ends, each word once, then those that hold it."""
-    lower, first, held = begun.lower(), dict[str, Offer](), dict[str, Offer]()
+    """Those of `offers` that `begun` is, then those that go on where it ends, then those that hold it; a word once."""
+    lower, ranked = begun.lower(), (dict[str, Offer](), dict[str, Offer](), dict[str, Offer]())
     for one in offers:
         word = one.word.lower()
-        if word != lower and word.startswith(lower):
-            first.setdefault(word, _spelled(one, begun))
-        elif word != lower and len(begun) >= HELD and lower in word:
-            held.setdefault(word, one)
-    return Offers(begun, [*first.values(), *held.values()][:MOST])
+        if word.startswith(lower):
+            ranked[word != lower].setdefault(word, _spelled(one, begun))
+        elif len(begun) >= HELD and lower in word:
+            ranked[2].setdefault(word, one)
+    return Offers(begun, [one for rank in ranked for one in rank.values()][:MOST])
 
 
 def _spelled(offer: Offer, begun: str) -> Offer:

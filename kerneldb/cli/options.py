@@ -21,6 +21,7 @@ from kerneldb.output.text import escape
 
 if TYPE_CHECKING:
     from kerneldb.api import Database
+    from kerneldb.api.completion import Offers, Words
     from kerneldb.replay.options import Flag
     from kerneldb.warehouse import Warehouse
 
@@ -58,20 +59,20 @@ def conditions(ctx: click.Context, _parameter: click.Parameter, incomplete: str)
     Of names that the database holds only those that say nothing to a shell, between quotes or not. In any case of
     letters, but of one alone: a shell takes back what its offers do not have in common.
     """
-    return _statement(ctx, incomplete, "WHERE ")
+    return _completed_sql(ctx, incomplete, lambda words: words.in_condition(incomplete))
 
 
 def statements(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """An SQL statement with its last word completed, as a condition is."""
-    return _statement(ctx, incomplete, "")
+    return _completed_sql(ctx, incomplete, lambda words: words.at(incomplete))
 
 
-def _statement(ctx: click.Context, incomplete: str, before: str) -> list[str]:
+def _completed_sql(ctx: click.Context, incomplete: str, offered: Callable[[Words], Offers]) -> list[str]:
     def found(warehouse: Warehouse) -> list[str]:
         from kerneldb.api import completion
 
         with warehouse.connection() as con:
-            offers = completion.words(con).at(before + incomplete)
+            offers = offered(completion.words(con))
         begun, start = offers.begun, incomplete[: len(incomplete) - len(offers.begun)]
         words = [one.word for one in offers.found if WORD.fullmatch(one.word)]
         words = [word for word in words if word.lower().startswith(begun.lower())]

@@ -17,6 +17,8 @@ from kerneldb.report import require
 Rows = Sequence[dict[str, Any]]
 
 COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#BBBBBB")
+SCALE: Final = [*COLOURS, *COLOURS[-1:] * 24]
+"""From the eighth value on all are grey: a colour that comes again would say that two values are one."""
 WIDTH: Final = 940
 BAR_HEIGHT: Final = 18
 LONGEST: Final = 300
@@ -91,7 +93,7 @@ def lanes(rows: Rows) -> dict[str, Any]:
         x=alt.X("from_ms:Q", title="time in ms", scale=alt.Scale(nice=False)),
         x2="to_ms:Q",
         y=alt.Y("lane:N", title=None),
-        color=alt.Color("category:N", scale=alt.Scale(range=list(COLOURS)), title="longest in the bin"),
+        color=alt.Color("category:N", scale=alt.Scale(range=SCALE), title="longest in the bin"),
         opacity=alt.Opacity("busy:Q", scale=alt.Scale(domain=[0, 1], range=[0.15, 1]), legend=None),
         tooltip=["lane:N", "category:N", *_tips("busy", form=".0%"), "n:Q", *_tips("from_ms", form=".3f")],
     )
@@ -155,7 +157,7 @@ def roofline(points: Rows, roofs: Rows) -> dict[str, Any]:
         .encode(
             x,
             y,
-            color=alt.Color("category:N", scale=alt.Scale(range=list(COLOURS)), title="category"),
+            color=alt.Color("category:N", scale=alt.Scale(range=SCALE), title="category"),
             size=alt.Size("total_ns:Q", legend=None, scale=alt.Scale(range=[30, 600])),
             tooltip=[tip for name, tip in _kernel_tips() if any(row.get(name) is not None for row in points)],
         )
@@ -208,7 +210,7 @@ def _coloured(column: str, title: str, rows: Rows) -> Any:
     import altair as alt
 
     names = list(dict.fromkeys(str(row[column]) for row in rows))
-    return alt.Color(f"{column}:N", scale=alt.Scale(domain=names, range=list(COLOURS)), title=title)
+    return alt.Color(f"{column}:N", scale=alt.Scale(domain=names, range=SCALE), title=title)
 
 
 def _tips(*names: str, form: str = ".4~s") -> list[Any]:

@@ -153,7 +153,7 @@ class SqlEditor(TextArea):
         is_last = self.cursor_at_end_of_line and len(offers.begun) >= SHORTEST
         self.suggestion = offers.rest if is_last else ""
         begun = len(offers.begun) >= SHORTEST or offers.begun.startswith("'") or self.before.endswith(".")
-        if (self._typing or self.list.is_open) and begun:
+        if (self._typing or self.list.is_open) and begun and [one.word for one in offers.found] != [offers.begun]:
             self.list.show(offers, self)
         else:
             self.list.close()

@@ -82,7 +82,7 @@ class Condition(Suggester):
 
     async def get_suggestion(self, value: str) -> str | None:
         """`value` with its last word completed."""
-        offers = self.words.at(f"WHERE {value.replace(BREAK, chr(10))}")
+        offers = self.words.in_condition(value.replace(BREAK, "\n"))
         return value[: len(value) - len(offers.begun)] + offers.found[0].word if offers.rest else None
 
 

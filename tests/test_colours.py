@@ -1,0 +1,71 @@
+"""Colours that stand for something are told apart without one kind of cones, too: in the terminal and on pages."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kerneldb.report import charts
+from kerneldb.tui import theme
+from tests.colour_vision import VISIONS, contrast, difference, nearest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOLD_APART = 10.0
+"""CIEDE2000; 2.3 is what is just noticed where two colours touch."""
+BACKGROUNDS = {"dark": "#121212", "light": "#e0e0e0"}
+"""Of Textual's themes."""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "distance"),
+    [
+        ((50, 2.6772, -79.7751), (50, 0, -82.7485), 2.0425),
+        ((50, 2.49, -0.001), (50, -2.49, 0.0009), 7.1792),
+        ((50, 2.49, -0.001), (50, -2.49, 0.0011), 7.2195),
+        ((50, 2.5, 0), (73, 25, -18), 27.1492),
+        ((6.7747, -0.2908, -2.4247), (5.8714, -0.0985, -2.2286), 0.6377),
+        ((2.0776, 0.0795, -1.1350), (0.9033, -0.0636, -0.5514), 0.9082),
+    ],
+)
+def test_the_difference_is_the_published_one(
+    one: tuple[float, float, float], other: tuple[float, float, float], distance: float
+) -> None:
+    assert difference(one, other) == pytest.approx(distance, abs=1e-4)
+
+
+@pytest.mark.parametrize("vision", VISIONS)
+@pytest.mark.parametrize("shade", ["dark", "light"])
+def test_hues_of_the_terminal_are_told_apart(shade: theme.Shade, vision: str) -> None:
+    hues = {hue: colours[shade] for hue, colours in theme.COLOURS.items()}
+    assert nearest(hues, vision) > (TOLD_APART,)
+    assert min(contrast(colour, BACKGROUNDS[shade]) for colour in hues.values()) > 3.4
+
+
+def test_hues_of_sixteen_colours_are_eight() -> None:
+    assert len({colours["ansi"] for colours in theme.COLOURS.values()}) == len(theme.COLOURS)
+
+
+@pytest.mark.parametrize("vision", VISIONS)
+def test_colours_of_pages_are_told_apart(root: Path, vision: str) -> None:
+    script = (root / "kerneldb" / "report" / "timeline.js").read_text()
+    (listed,) = re.findall(r"const COLOURS = (\[.*?\])", script)
+    assert tuple(map(str.upper, ast.literal_eval(listed))) == charts.COLOURS
+    assert nearest({colour: colour for colour in charts.COLOURS}, vision) > (TOLD_APART,)
+    (causes,) = re.findall(r"const IDLE = \{(.*?)\}", script, re.DOTALL)
+    idle = dict(re.findall(r'"?([a-z ]+)"?: "(#[0-9a-f]{6})"', causes))
+    assert len(idle) == 8
+    assert idle.pop("between launches") == idle["launch latency"]  # both: the host was not late
+    assert nearest(idle, vision) > (TOLD_APART,)
+
+
+def test_a_colour_of_a_chart_stands_for_one_value() -> None:
+    rows = [{"lane": str(one), "category": str(one), "from_ms": 0, "to_ms": 1, "busy": 1, "n": 1} for one in range(12)]
+    drawn = charts.lanes(rows)
+    colours = drawn["encoding"]["color"]["scale"]["range"][: len(rows)]
+    assert colours[:8] == list(charts.COLOURS)
+    assert set(colours[8:]) == {charts.COLOURS[-1]}
