@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kerneldb.cli.console import emit_rows, note
-from kerneldb.cli.options import READ_WAIT_S, kernel_names, limit_option, open_database, output_options, trace_names
+from kerneldb.cli.options import (
+    READ_WAIT_S,
+    conditions,
+    kernel_names,
+    limit_option,
+    open_database,
+    output_options,
+    trace_names,
+)
 from kerneldb.cli.root import analyze
 
 if TYPE_CHECKING:
@@ -25,7 +33,9 @@ ROWS: Final = 40
 
 @analyze.command(short_help="Kernels of several traces side by side.")
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...", shell_complete=trace_names)
-@click.option("--where", metavar="TEXT", help="Compare only launches that meet this condition.")
+@click.option(
+    "--where", metavar="TEXT", shell_complete=conditions, help="Compare only launches that meet this condition."
+)
 @click.option("--match", "matches", multiple=True, metavar="A=B", help="Match kernels named with A to those with B.")
 @click.option("--iterations", type=click.IntRange(min=1), metavar="N", help="How many iterations each trace has.")
 @limit_option(ROWS)

@@ -8,7 +8,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from kerneldb.cli.console import emit, note
-from kerneldb.cli.options import READ_WAIT_S, lock_timeout_option, open_database, output_options
+from kerneldb.cli.options import READ_WAIT_S, lock_timeout_option, objects, open_database, output_options
 from kerneldb.cli.root import chosen_database, db, refuse
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def refresh(*, everything: bool, quiet: bool, lock_timeout: float) -> None:
 
 
 @db.command(short_help="Tables, views, macros and their columns.")
-@click.argument("name", required=False, metavar="[OBJECT]")
+@click.argument("name", required=False, metavar="[OBJECT]", shell_complete=objects)
 @output_options
 def schema(name: str | None, *, output: Output) -> None:
     """List tables, views and macros with their meaning; with OBJECT, an example, and its columns with types and units.

@@ -10,6 +10,7 @@ import click
 from kerneldb.cli.console import emit_rows, note
 from kerneldb.cli.options import (
     READ_WAIT_S,
+    conditions,
     draw,
     limit_option,
     open_database,
@@ -56,7 +57,9 @@ class Percent(click.ParamType[float]):
 @cli.command(short_help="What changed between two traces or runs.")
 @click.argument("before", shell_complete=trace_names)
 @click.argument("after", shell_complete=trace_names)
-@click.option("--where", metavar="TEXT", help="Compare only launches that meet this condition.")
+@click.option(
+    "--where", metavar="TEXT", shell_complete=conditions, help="Compare only launches that meet this condition."
+)
 @click.option(
     "--threshold", type=Percent(), default="3%", show_default=True, help="Smaller changes of a mean are `unchanged`."
 )

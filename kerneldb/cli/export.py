@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import note, note_nothing, plural
-from kerneldb.cli.options import READ_WAIT_S, format_given, open_database, output_options, selection_options
+from kerneldb.cli.options import READ_WAIT_S, format_given, objects, open_database, output_options, selection_options
 from kerneldb.cli.root import db, refuse
 from kerneldb.output import write
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     default="kernels",
     show_default=True,
     metavar="NAME",
+    shell_complete=objects,
     help="Table, view or macro (see `kerneldb db schema`).",
 )
 @click.option("--perfetto", is_flag=True, help="Write a trace that ui.perfetto.dev and chrome://tracing open.")

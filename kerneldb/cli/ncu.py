@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import emit, emit_rows, emit_text, note, note_nothing, note_scope, plural
-from kerneldb.cli.options import READ_WAIT_S, limit_option, open_database, output_options, selection_options
+from kerneldb.cli.options import READ_WAIT_S, limit_option, open_database, output_options, phases, selection_options
 from kerneldb.cli.root import ncu
 from kerneldb.output import Output
 
@@ -25,7 +25,12 @@ LOG_FILE = "ncu-raw.csv"
 )
 @selection_options
 @click.option("--top", type=click.IntRange(min=1), default=TOP, metavar="N", help="The N kernels that take most time.")
-@click.option("--phase", metavar="NAME", help="Only launches of this phase; the program must push an NVTX range NAME.")
+@click.option(
+    "--phase",
+    metavar="NAME",
+    shell_complete=phases,
+    help="Only launches of this phase; the program must push an NVTX range NAME.",
+)
 @click.option("--nvtx", metavar="EXPRESSION", help="NVTX filter of ncu, instead of the one made from --phase.")
 @click.option("--log-file", default=LOG_FILE, metavar="FILE", help="Where ncu writes its raw page.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM [ARGUMENT]...]")

@@ -53,6 +53,21 @@ def kernel_names(ctx: click.Context, _parameter: click.Parameter, incomplete: st
     return _completed(ctx, "kernel", *given) or _completed(ctx, "signature_id", *given)
 
 
+def signature_ids(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Ids of signatures for the completion of a shell."""
+    return _completed(ctx, "signature_id", "signature_ids", {"text": incomplete}, incomplete)
+
+
+def objects(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of tables, views and macros for the completion of a shell."""
+    return _completed(ctx, "object", "serve_schema", {}, incomplete)
+
+
+def phases(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of phases for the completion of a shell."""
+    return _completed(ctx, "phase", "phase_names", {}, incomplete)
+
+
 def conditions(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """A condition with its last word completed: a column of `kernels`, or a value that one of its columns has.
 

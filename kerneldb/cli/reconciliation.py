@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kerneldb.cli.console import emit, emit_text, note, note_left_out, table
-from kerneldb.cli.options import READ_WAIT_S, open_database, output_options, trace_names
+from kerneldb.cli.options import READ_WAIT_S, conditions, open_database, output_options, trace_names
 from kerneldb.cli.root import analyze
 from kerneldb.output.units import UNKNOWN
 
@@ -39,7 +39,9 @@ KERNEL_COLUMNS: Final = (
 
 @analyze.command(short_help="Replayed kernels against the measured workload.")
 @click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=trace_names)
-@click.option("--where", metavar="TEXT", help="Only kernels of launches that meet this condition.")
+@click.option(
+    "--where", metavar="TEXT", shell_complete=conditions, help="Only kernels of launches that meet this condition."
+)
 @click.option("--top", type=click.IntRange(min=0), default=TOP, show_default=True, help="Kernels shown per workload.")
 @output_options
 def reconciliation(traces: tuple[str, ...], *, where: str | None, top: int, output: Output) -> None:

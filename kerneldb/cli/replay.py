@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kerneldb.cli.console import emit, note, note_repeated
-from kerneldb.cli.options import open_database, output_options, replay_options, selection_options
+from kerneldb.cli.options import open_database, output_options, phases, replay_options, selection_options, signature_ids
 from kerneldb.cli.root import cli, refuse
 from kerneldb.errors import UsageError
 from kerneldb.output.text import command_line
@@ -58,7 +58,14 @@ def _request_options(command: Callable[..., None]) -> Callable[..., None]:
 
 _REQUEST = (
     selection_options,
-    click.option("--signature", "signatures", multiple=True, metavar="ID", help="Only this one (a prefix will do)."),
+    click.option(
+        "--signature",
+        "signatures",
+        multiple=True,
+        metavar="ID",
+        shell_complete=signature_ids,
+        help="Only this one (a prefix will do).",
+    ),
     click.option("--top", type=click.IntRange(min=1), metavar="N", help="The N signatures with most time."),
     click.option("--until-time", metavar="SHARE", help="Signatures up to this share of the time, for example 95%."),
     click.option(
@@ -69,7 +76,9 @@ _REQUEST = (
     ),
     click.option("--in-context", is_flag=True, help="Run a whole recorded iteration, in order, on its memory."),
     click.option("--iteration", metavar="NAME", help="With --in-context: this one, by label or number."),
-    click.option("--phase", metavar="NAME", help="With --in-context: only what is of this phase."),
+    click.option(
+        "--phase", metavar="NAME", shell_complete=phases, help="With --in-context: only what is of this phase."
+    ),
 )
 
 

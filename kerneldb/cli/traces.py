@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 )
 @click.option("--unset", multiple=True, metavar="KEY", help="Remove a note from the named traces.")
 @click.option("--run", metavar="RUN", help="State the program run of the named traces ('' takes it back).")
-@click.option("--rename", nargs=2, metavar="OLD NEW", help="Give a trace another name.")
+@click.option("--rename", nargs=2, metavar="OLD NEW", shell_complete=trace_names, help="Give a trace another name.")
 @click.option("--remove", is_flag=True, help="Remove the named traces with all their rows.")
 @click.option("--yes", is_flag=True, help="Do not ask before removing.")
 @click.option("--report", is_flag=True, help="Show what ingest read, repaired and skipped.")

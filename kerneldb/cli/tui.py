@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from kerneldb.cli.options import trace_names
+from kerneldb.cli.options import conditions, trace_names
 from kerneldb.cli.root import chosen_database, cli, refuse
 
 SCREENS = ("overview", "kernels", "kernel", "timeline", "roofline", "diff", "replay", "sql")
@@ -17,7 +17,12 @@ DUMB = ("dumb", "unknown")
 
 @cli.command(short_help="Browse and compare kernels in the terminal.")
 @click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=trace_names)
-@click.option("--where", metavar="TEXT", help="Start with this SQL condition over the view `kernels`; / changes it.")
+@click.option(
+    "--where",
+    metavar="TEXT",
+    shell_complete=conditions,
+    help="Start with this SQL condition over the view `kernels`; / changes it.",
+)
 @click.option("--screen", type=click.Choice(SCREENS), default="overview", show_default=True, help="The first screen.")
 def tui(traces: tuple[str, ...], *, where: str | None, screen: str) -> None:
     """Browse the kernels of the database in the terminal: of the named traces, or of all.

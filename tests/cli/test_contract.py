@@ -246,7 +246,18 @@ def test_completion_offers_commands_and_choices() -> None:
 
 @pytest.mark.parametrize(
     ("words", "name"),
-    [("top --trace s", "step"), ("traces s", "step"), ("diff step s", "step"), ("show nvj", "nvjet_sm90")],
+    [
+        ("top --trace s", "step"),
+        ("traces s", "step"),
+        ("traces --rename s", "step"),
+        ("diff step s", "step"),
+        ("show nvj", "nvjet_sm90"),
+        ("db schema kern", "kernel_names"),
+        ("db export --table idl", "idle_gaps"),
+        ("tui --where durat", "duration_ns"),
+        ("diff a b --where durat", "duration_ns"),
+        ("query durat", "duration_ns"),
+    ],
 )
 def test_completion_offers_what_is_in_the_database(shared_database: Path, words: str, name: str) -> None:
     assert f"plain,{name}" in offered(f"kerneldb --db {shared_database} {words}", len(words.split()) + 2)
@@ -270,6 +281,13 @@ def test_completion_offers_nothing_where_no_database_is(tmp_path: Path) -> None:
 )
 def test_completion_offers_columns_and_values_in_a_condition(shared_database: Path, typed: str, name: str) -> None:
     assert f"plain,{name}" in offered(f"kerneldb --db {shared_database} top --where {typed}", 5).split("\n")
+
+
+def test_completion_offers_tables_behind_from_in_a_statement(shared_database: Path) -> None:
+    found = offered(f'kerneldb --db {shared_database} query "SELECT 1 FROM kernels JOIN id', 4)
+    assert found == "\n"  # macros have characters that shells take apart
+    found = offered(f'kerneldb --db {shared_database} query "SELECT 1 FROM kernels JOIN kernel_n', 4)
+    assert found == "plain,SELECT 1 FROM kernels JOIN kernel_names\n"
 
 
 def test_completion_takes_back_nothing_that_was_typed(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ class RooflinePane(Pane):
     async def load(self) -> str | None:
         """Points with work and traffic; without any, percentages of the peaks; without these, why not."""
         selection = self.choice.selection()
-        found = await self.store.rows("analysis_roofline", None, selection)
+        found = await self.store.rows("tui_roofline", None, selection)
         if not found:
             return await why_empty(self.store, self.choice, wanted="points")
         held = self.rows[self.place]["signature_id"] if self.rows else self.shell.signature

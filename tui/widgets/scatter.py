@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 from typing import TYPE_CHECKING, Final
@@ -63,7 +64,7 @@ class Roof:
         return min(self.height, self.slope * x)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Plane:
     """What a Scatter draws. With `percent`, both axes are linear from 0 to 100."""
 
@@ -73,12 +74,12 @@ class Plane:
     y_title: str = ""
     percent: bool = False
 
-    @property
+    @functools.cached_property
     def x_range(self) -> tuple[float, float]:
         """The ends of the level axis."""
         return self._range([dot.x for dot in self.dots] + [roof.height / roof.slope for roof in self.roofs])
 
-    @property
+    @functools.cached_property
     def y_range(self) -> tuple[float, float]:
         """The ends of the upright axis."""
         return self._range([dot.y for dot in self.dots] + [roof.height for roof in self.roofs])
