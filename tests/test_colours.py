@@ -63,6 +63,18 @@ def test_colours_of_pages_are_told_apart(root: Path, vision: str) -> None:
     assert nearest(idle, vision) > (TOLD_APART,)
 
 
+def test_plots_are_grey_and_told_apart_without_colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert nearest({grey: grey for grey in charts.GREYS}, "normal") > (8.0,)
+    rows = [{"bar": "all", "part": f"c{number}", "ns": number + 1} for number in range(8)]
+    monkeypatch.setattr(charts, "DRAWINGS", {"top": lambda rows: charts.stacked(rows, "bar", ("ns", "time"), "part")})
+    charts.save("top", rows, tmp_path / "coloured.svg")
+    monkeypatch.setenv("NO_COLOR", "1")
+    charts.save("top", rows, tmp_path / "grey.svg")
+    coloured, grey = ((tmp_path / f"{name}.svg").read_text() for name in ("coloured", "grey"))
+    assert all(colour in coloured for colour in charts.COLOURS)
+    assert not [one for one in re.findall("#([0-9A-Fa-f]{6})", grey) if not one[:2] == one[2:4] == one[4:]]
+
+
 def test_a_colour_of_a_chart_stands_for_one_value() -> None:
     rows = [{"lane": str(one), "category": str(one), "from_ms": 0, "to_ms": 1, "busy": 1, "n": 1} for one in range(12)]
     drawn = charts.lanes(rows)

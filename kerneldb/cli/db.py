@@ -98,7 +98,7 @@ def schema(name: str | None, *, output: Output) -> None:
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that lets SHELL complete commands, options, and names of traces and kernels.
+    """Print the script that lets SHELL complete commands, options, names of traces, kernels and tables, and SQL.
 
     \b
       kerneldb db completion bash > ~/.local/share/bash-completion/completions/kerneldb

@@ -28,6 +28,7 @@ Made from the help texts by `python -m kerneldb.cli.docs docs/cli.md`.
   NaN and infinities are `null` in JSON.
 - `-o FILE` appears under its name when it is complete. Binary formats refuse a terminal.
 - Tables have colours on a terminal only, and none where NO_COLOR is set or TERM is `dumb`.
+  With NO_COLOR, plots (`--plot FILE`) are grey.
 
 | exit code | meaning |
 |---|---|

@@ -6,6 +6,7 @@ Colours are those of Okabe and Ito, which colour-blind people can distinguish.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
@@ -17,6 +18,8 @@ from kerneldb.report import require
 Rows = Sequence[dict[str, Any]]
 
 COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#BBBBBB")
+GREYS: Final = ("#020202", "#7d7d7d", "#484848", "#bbbbbb", "#292929", "#999999", "#646464", "#e4e4e4")
+"""What files of plots have in their place where NO_COLOR is set. Pages that others read keep their colours."""
 SCALE: Final = [*COLOURS, *COLOURS[-1:] * 24]
 """From the eighth value on all are grey: a colour that comes again would say that two values are one."""
 WIDTH: Final = 940
@@ -310,6 +313,8 @@ def save(name: str, rows: Rows, path: Path) -> None:
 
     from kerneldb.output import opened
 
+    if os.environ.get("NO_COLOR"):
+        spec = _grey(spec)
     ending, spec = path.suffix.lower(), {**spec, "background": "white"}
     if ending == ".svg":
         data = str(vl_convert.vegalite_to_svg(spec)).encode()
@@ -319,6 +324,15 @@ def save(name: str, rows: Rows, path: Path) -> None:
         data = _page(spec).encode()
     with opened(path) as sink:
         sink.write(data)
+
+
+def _grey(spec: Any) -> Any:
+    """The chart with a grey for each colour."""
+    if isinstance(spec, dict):
+        return {key: _grey(value) for key, value in spec.items()}
+    if isinstance(spec, list):
+        return [_grey(value) for value in spec]
+    return GREYS[COLOURS.index(spec)] if spec in COLOURS else spec
 
 
 def _page(spec: Spec) -> str:

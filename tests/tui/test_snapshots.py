@@ -197,6 +197,10 @@ def test_statements(album: Album) -> None:
             await take(album, pilot, "sql-rows", "ctrl+j")
             app.query_one(SqlEditor).text = "SELECT nothing FROM selection"
             await take(album, pilot, "sql-error", "ctrl+j")
+            app.query_one(SqlEditor).load_text("")
+            names = {" ": "space", ".": "full_stop"}
+            await take(album, pilot, "sql-offers", *(names.get(key, key) for key in "FROM kernels k WHERE k.d"))
+            await take(album, pilot, "sql-catalogue", "escape", "f2", *"idle")
 
     asyncio.run(flow())
 
