@@ -92,6 +92,9 @@ def test_the_list_is_walked_taken_and_left_by_keys(trace_database: Path) -> None
             await press(pilot, "down", "up", "down", "enter")
             assert (edit.text, edit.list.is_open) == ("launch_duration_ns", False)
             await emptied(app)
+            await typed(pilot, "FROM idle('selection') AS i WHERE i.c")
+            assert {one.word for one in edit.list.offers.found} == {"cause"}
+            await emptied(app)
             await typed(pilot, "SELECT count(*) FROM ker")
             await press(pilot, "tab")
             assert edit.text == "SELECT count(*) FROM kernels"

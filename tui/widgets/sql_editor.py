@@ -152,7 +152,11 @@ class SqlEditor(TextArea):
         offers = self.offers
         is_last = self.cursor_at_end_of_line and len(offers.begun) >= SHORTEST
         self.suggestion = offers.rest if is_last else ""
-        begun = len(offers.begun) >= SHORTEST or offers.begun.startswith("'") or self.before.endswith(".")
+        begun = (
+            len(offers.begun) >= (1 if self.list.is_open else SHORTEST)
+            or offers.begun.startswith("'")
+            or self.before.endswith(".")
+        )
         if (self._typing or self.list.is_open) and begun and [one.word for one in offers.found] != [offers.begun]:
             self.list.show(offers, self)
         else:
