@@ -52,9 +52,9 @@ def test_hues_of_sixteen_colours_are_eight() -> None:
 
 @pytest.mark.parametrize("vision", VISIONS)
 def test_colours_of_pages_are_told_apart(root: Path, vision: str) -> None:
-    script = (root / "kerneldb" / "report" / "timeline.js").read_text()
-    (listed,) = re.findall(r"const COLOURS = (\[.*?\])", script)
-    assert tuple(map(str.upper, ast.literal_eval(listed))) == charts.COLOURS
+    script = (root / "kerneldb" / "report" / "timeline_picture.js").read_text()
+    (listed,), (other,) = re.findall(r"const COLOURS = (\[.*?\])", script), re.findall(r'OTHER = "(#\w+)"', script)
+    assert (*(colour.upper() for colour in ast.literal_eval(listed)), other.upper()) == charts.COLOURS
     assert nearest({colour: colour for colour in charts.COLOURS}, vision) > (TOLD_APART,)
     (causes,) = re.findall(r"const IDLE = \{(.*?)\}", script, re.DOTALL)
     idle = dict(re.findall(r'"?([a-z ]+)"?: "(#[0-9a-f]{6})"', causes))

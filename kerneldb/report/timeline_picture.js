@@ -8,7 +8,7 @@ const Drawing = (() => {
   /* Of what has no category: operators, calls, annotations. Only neighbours are told apart, so that strong colours mean categories of launches. */
   const PALE = ["#8fb3cf", "#d4bd84", "#93c2a3", "#c79fbb", "#b3b8be", "#d0a78b", "#a1a6d3", "#b9c47e"];
   const IDLE = {launching: "#ee6677", synchronisation: "#ccbb44", allocation: "#aa3377", "blocking copy": "#4477aa", "data loading": "#66ccee",
-    "launch latency": "#bbbbbb", "between launches": "#bbbbbb", dependency: "#228833"};
+    "launch latency": "#bbbbbb", "between launches": "#bbbbbb", dependency: "#465a14"};
 
   /* Black or white, whichever can be read on a colour. */
   function on(colour) {
