@@ -97,6 +97,22 @@ def test_from_the_largest_gap_to_operator_and_python_line_in_one_key_and_to_the_
     run(stacks, flow)
 
 
+def test_from_the_overview_the_largest_gap_its_cause_and_its_call_are_three_keys_away(stacks: Path) -> None:
+    first, _ = asked(stacks, LONGEST)
+
+    async def flow() -> None:
+        async with opened(stacks, size=(120, 40)) as (app, pilot):
+            await press(pilot, "4", "g")
+            assert first["next_op"] in text_of(app)
+            assert first["python_line"].split("(")[0] in text_of(app)
+            await press(pilot, "c")
+            assert isinstance(app.pane, TimelinePane)
+            assert app.pane.track is not None
+            assert (app.pane.track.kind, first["api_call"] in text_of(app)) == ("API calls", True)
+
+    driven(flow)
+
+
 def test_in_a_large_trace_the_cause_is_looked_up_when_the_gap_is_gone_to(
     stacks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ class OfferList(OptionList, can_focus=False):
         padding: 0 1; border: none; background: $panel; text-wrap: nowrap; text-overflow: ellipsis;
     }
     OfferList.-open { display: block; }
+    OfferList:nocolor { border-left: solid $foreground; }
     """
 
     def __init__(self) -> None:
