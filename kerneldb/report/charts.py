@@ -71,9 +71,10 @@ def stacked(rows: Rows, label: str, value: tuple[str, str], part: str) -> dict[s
 
 
 def columns(rows: Rows, label: str, value: str, title: str) -> dict[str, Any]:
-    """Upright bars in the order of the rows, grey where the column `steady_state` is false."""
+    """Upright bars in the order of the rows, side by side for GPUs, grey where the column `steady_state` is false."""
     import altair as alt
 
+    several = len({row.get("device") for row in rows}) > 1
     return _drawn(
         rows,
         alt.MarkDef("bar"),
@@ -81,7 +82,8 @@ def columns(rows: Rows, label: str, value: str, title: str) -> dict[str, Any]:
         x=alt.X(f"{label}:N", title=label, sort=None, axis=alt.Axis(labelAngle=0, labelOverlap=True)),
         y=alt.Y(f"{value}:Q", title=title),
         color=alt.condition("datum.steady_state === false", alt.value(COLOURS[-1]), alt.value(COLOURS[0])),
-        tooltip=[f"{label}:N", "steady_state:N", *_tips(value)],
+        tooltip=[*(["device:N"] if several else []), f"{label}:N", "steady_state:N", *_tips(value)],
+        **({"xOffset": "device:N"} if several else {}),
     )
 
 
@@ -160,7 +162,7 @@ def roofline(points: Rows, roofs: Rows) -> dict[str, Any]:
         .encode(
             x,
             y,
-            color=alt.Color("category:N", scale=alt.Scale(range=SCALE), title="category"),
+            color=_coloured("category", "category", sorted(points, key=lambda row: -(row["total_ns"] or 0))),
             size=alt.Size("total_ns:Q", legend=None, scale=alt.Scale(range=[30, 600])),
             tooltip=[tip for name, tip in _kernel_tips() if any(row.get(name) is not None for row in points)],
         )

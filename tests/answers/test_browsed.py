@@ -152,6 +152,26 @@ def test_a_range_is_summed_up(page: Page, database: Database) -> None:
     assert counts[top["name"]] == f"{top['n']:,}"
 
 
+def test_a_colour_is_one_category(page: Page, database: Database) -> None:
+    """Most time first; what launches have no colour of is no colour of a category."""
+    sql = (
+        "SELECT if(kind = 'kernel', category, upper(kind)) AS c FROM kernels GROUP BY 1 ORDER BY sum(duration_ns) DESC"
+    )
+    names = [row["c"] for row in database.sql(sql).rows()]
+    legend = page.run(
+        "[...document.querySelectorAll('.tl-legend > span')]"
+        ".map((one) => [one.textContent, one.firstChild.style.background])"
+    )
+    shown = [name for name, _ in legend if not name.startswith("idle: ")]
+    assert shown == names[:7] + ([f"{len(names) - 7} other categories"] if len(names) > 7 else [])
+    assert len({colour for name, colour in legend if name in names}) == len(shown[:7])
+    of = "filter({}).flatMap((one) => [...one.name].map((name) => view.colours[name]))"
+    wanted = ("(one) => !one.gpu && one.lane !== 'critical path'", "(one) => one.launches")
+    host, launches = (page.run(f"((view) => view.data.lanes.{of.format(lanes)})({VIEW})") for lanes in wanted)
+    assert set(host) & set(launches) == set()
+    assert len(set(host)) > 3
+
+
 def seen_launch(page: Page) -> dict[str, Any]:
     """A launch that has a call, in the middle of the view: where to click, and where its arrow passes."""
     found: dict[str, Any] = page.run(f"""(() => {{

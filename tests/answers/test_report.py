@@ -80,7 +80,11 @@ def test_a_dot_of_the_roofline_tells_shapes_and_where_its_bytes_are_from() -> No
         "dtype": None,
     }  # fmt: skip
     roof = {"name": "r", "intensity": 1.0, "flops_per_second": 1e13}
-    dots = charts.roofline([point], [roof])["layer"][-1]
+    longer = {**point, "category": "GEMV", "total_ns": 6}
+    dots = charts.roofline([point, longer], [roof])["layer"][-1]
+    assert dots["encoding"]["color"]["scale"]["domain"] == ["GEMV", "GEMM"], (
+        "the first colour has the most time, as in the timeline"
+    )
     assert {tip["title"] for tip in dots["encoding"]["tooltip"]} >= {
         "shapes", "bytes of a launch", "bytes by the shapes", "work and bytes from",
     }  # fmt: skip
@@ -279,6 +283,13 @@ def test_an_unknown_rule_is_told(compared: Database) -> None:
         gather.single(compared, ["base"], "nvu")
     with pytest.raises(UsageError, match="no rule 'nvu'; near: ncu"):
         changes.comparison(compared, "base", "slower", 0.03, "nvu")
+
+
+def test_bars_of_several_gpus_are_side_by_side() -> None:
+    """Upon each other they would be as high as both together."""
+    rows = [{"iteration": "0", "device": device, "steady_state": True, "ms": 1.5} for device in (0, 1)]
+    assert charts.columns(rows, "iteration", "ms", "ms")["encoding"]["xOffset"]["field"] == "device"
+    assert "xOffset" not in charts.columns(rows[:1], "iteration", "ms", "ms")["encoding"]
 
 
 def test_roofs_of_one_height_are_one() -> None:
