@@ -6,12 +6,13 @@ import http.client
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import urllib.parse
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -97,7 +98,8 @@ def test_the_token_leaves_the_address(port: int) -> None:
 
 def test_other_names_of_this_machine_get_no_answer(port: int) -> None:
     """A page of another host that has its name point to 127.0.0.1 (DNS rebinding)."""
-    assert known(port, "/", Host="evil.example").status == 400
+    for name in ("evil.example", f"127.0.0.1.evil.example:{port}", f"127.0.0.1:{port}@evil", f"localhost.:{port}", ""):
+        assert known(port, "/", Host=name).status == 400
     assert known(port, "/", Host=f"localhost:{port}").status == 200
 
 
@@ -115,6 +117,13 @@ def test_pages_of_other_origins_get_no_answer(port: int, headers: dict[str, str]
     assert known(port, "/api/schema", **headers).status == 403
     assert known(port, "/api/query", {"sql": "SELECT 1"}, Origin=f"http://{serve.HOST}:{port}").status == 200
     assert known(port, "/", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate").status == 200
+
+
+def test_half_open_connections_hold_nobody_up(port: int) -> None:
+    with ExitStack() as held:
+        for _ in range(200):
+            held.enter_context(socket.create_connection((serve.HOST, port))).sendall(b"GET / HTTP/1.1\r\nX-")
+        assert known(port, "/").status == 200
 
 
 def test_an_answer_has_an_end(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +181,7 @@ def test_pages(port: int) -> None:
             False,
         )
     assert known(port, "/trace?name=nothing").status == 400
-    for path in ("/etc/passwd", "/../../etc/passwd", "/static/x", "/trace/"):
+    for path in ("/etc/passwd", "/../../etc/passwd", "/..%2f..%2fetc/passwd", "//etc/passwd", "/static/x", "/trace/"):
         assert known(port, path).status in (404, 405, 307)
 
 
