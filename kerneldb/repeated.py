@@ -56,9 +56,11 @@ def in_parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def text_bytes(frame: pl.DataFrame) -> int:
-    """Bytes of the texts of all rows."""
-    texts = _texts(frame)
-    return sum(frame.select(pl.col(texts).str.len_bytes().cast(pl.Int64).sum()).row(0)) if texts else 0
+    """Bytes of the texts of all rows, and of values that are bytes."""
+    texts = [pl.col(name).str.len_bytes() for name in _texts(frame)]
+    values = [pl.col(name).bin.size() for name, kind in frame.schema.items() if kind == pl.Binary]
+    found = [one.cast(pl.Int64).sum() for one in (*texts, *values)]
+    return sum(frame.select(found).row(0)) if found else 0
 
 
 def _texts(frame: pl.DataFrame) -> list[str]:

@@ -46,7 +46,8 @@ DEVICE: Final = columns.schema(
     "registers_per_multiprocessor shared_bytes_per_multiprocessor shared_bytes_per_block_optin clock_mhz properties"
 )
 HERTZ: Final = 1e6
-TEXTS: Final = ("string", "large_string")
+TEXTS: Final = frozenset({"string", "large_string", "string_view", "binary", "large_binary", "binary_view"})
+"""Types of Parquet columns that are read as dictionaries: each text once, however many rows have it."""
 
 Pairs = dict[str, str | list[str]]
 
@@ -142,10 +143,12 @@ class ParquetStore:
         path = self._folder / f"{name}.parquet"
         size, texts = path.stat().st_size, 0
         with self._open(path, self._texts[name]) as file:
-            chosen = [one for one in schema if one in present] or file.schema_arrow.names[:1]  # that rows are counted
+            chosen = [one for one in schema if one in present]
+            _check_types(path, size, file, chosen)
             for batch in file.iter_batches(batch_size=sqlite.BATCH_ROWS, columns=chosen):
                 batch.validate(full=True)  # polars takes it that text is UTF-8
-                rows = pl.DataFrame([_repeated(*column) for column in zip(batch.schema.names, batch, strict=True)])
+                read = [_repeated(*column) for column in zip(batch.schema.names, batch, strict=True)]
+                rows = pl.DataFrame(read or pl.repeat(None, batch.num_rows, eager=True))  # that rows are counted
                 texts += repeated.text_bytes(rows)
                 limits.check_ratio(size, texts)
                 yield _shaped(rows, schema, self._odd.setdefault(name, {}))
@@ -188,6 +191,19 @@ class ParquetStore:
             first = str(error).splitlines()[0]
             message = f"{path}: damaged ({first}). Export again: `nsys export --type parquetdir FILE.nsys-rep`."
             raise UnreadableTraceError(message) from error
+
+
+def _check_types(path: Path, size: int, file: Any, names: Sequence[str]) -> None:
+    """Refuse columns that are no numbers or texts, and those of texts of one length that would take too much."""
+    from pyarrow import types
+
+    for name in names:
+        kind = file.schema_arrow.field(name).type
+        if types.is_nested(kind):
+            message = f"{path}: column {name} holds {kind}, no number or text; export again with nsys"
+            raise UnreadableTraceError(message)
+        if types.is_fixed_size_binary(kind):  # a dictionary of them is decoded for each row
+            limits.check_ratio(size, kind.byte_width * file.metadata.num_rows)
 
 
 def _repeated(name: str, values: Any) -> pl.Series:

@@ -13,6 +13,7 @@ import polars as pl
 from kerneldb.api import critical
 from kerneldb.api.queries import statement
 from kerneldb.report.model import Table
+from kerneldb.schemas import loader
 from kerneldb.selection import Selection
 from kerneldb.warehouse import execute
 
@@ -32,6 +33,8 @@ T = TypeVar("T")
 FOUND: Final = "found_"
 """Statements read the rows of another one as a relation of this prefix and its name."""
 FOUND_NAME: Final = re.compile(rf"\b{FOUND}(\w+)")
+KEPT: Final = {"wall": "table", "marks": "table", "places": "view"}
+"""Of a trace in which no two launches are alike some have as many rows as it has launches: the engine keeps them."""
 PARAMETER: Final = re.compile(r"\$(\w+)(?:::VARCHAR\[\])?")
 
 
@@ -45,14 +48,21 @@ def asking(database: Database) -> Iterator[Asking]:
 class Asking:
     """Asks `schemas/queries/report_<query>.sql` and `advice_<name>.sql` with the parameters `params`, each once."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, params: Mapping[str, Any], asked: dict[str, pa.Table]) -> None:
+    def __init__(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        params: Mapping[str, Any],
+        asked: dict[str, pa.Table],
+        kept: dict[str, str] | None = None,
+    ) -> None:
         self.params = params
         self._con = con
         self._asked = asked
+        self._kept = {} if kept is None else kept
 
     def about(self, **params: Any) -> Asking:
         """The same connection, with these parameters."""
-        return Asking(self._con, params, self._asked)
+        return Asking(self._con, params, self._asked, self._kept)
 
     def also(self, params: Mapping[str, Any]) -> Asking:
         """The same, with these parameters beside its own."""
@@ -107,19 +117,43 @@ class Asking:
 
     def _table(self, query: str) -> pa.Table:
         text = statement(f"report_{query}")
-        named = set(PARAMETER.findall(" ".join([text, *(statement(f"report_{one}") for one in read(text))])))
-        key = f"{query} { {name: value for name, value in self.params.items() if name in named} }"
+        key = self._key(query, text)
         if key not in self._asked:
             self._asked[key] = self._run(text)
         return self._asked[key]
 
+    def _key(self, query: str, text: str) -> str:
+        """What the rows of a statement depend on."""
+        named = set(PARAMETER.findall(" ".join([text, *(statement(f"report_{one}") for one in read(text))])))
+        return f"{query} { {name: value for name, value in self.params.items() if name in named} }"
+
+    def _found(self, query: str) -> None:
+        """Have the rows of a statement there for others."""
+        text = statement(f"report_{query}")
+        if query not in KEPT:
+            self._con.register(FOUND + query, self._table(query))
+            return
+        self._find(text)  # other parameters may have been asked for meanwhile
+        key = self._key(query, text)
+        if self._kept.get(query) != key:
+            keep = loader.statement("report", KEPT[query])
+            self._answer(text, keep.format(name=FOUND + query, statement=text.rstrip().removesuffix(";")))
+            self._kept[query] = key
+
+    def _find(self, text: str) -> None:
+        for name in dict.fromkeys(FOUND_NAME.findall(text)):
+            self._found(name)
+
     def _run(self, text: str) -> pa.Table:
         """The rows of a statement with those of the parameters that it names, which may read those of others."""
-        for name in FOUND_NAME.findall(text):
-            self._con.register(FOUND + name, self._table(name))
+        self._find(text)
+        return self._answer(text, text)
+
+    def _answer(self, text: str, asked: str) -> pa.Table:
+        """What comes of `asked`, with the parameters that `text` names."""
         named = PARAMETER.findall(text)
         params = {name: value for name, value in self.params.items() if name in named}
-        return execute.answer(self._con, text, params or None)
+        return execute.answer(self._con, asked, params or None)
 
 
 def read(text: str) -> list[str]:

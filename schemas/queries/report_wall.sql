@@ -1,6 +1,6 @@
 -- The wall time of a trace by cause and by what ran or was waited for: sums of `_wall_pieces`, one row per device, cause, call, signature and place in the
 -- program. Pieces of a millisecond and more are counted apart (`long_ns`); `launch_index` is that of the longest; `idle_each` has the length of each piece in
--- which nothing ran, for their median.
+-- which nothing ran, for their median. `place` numbers the rows, most time first.
 WITH chosen AS (FROM kernels WHERE trace = $trace),
 
 used AS MATERIALIZED (FROM _wall_launches('chosen')),
@@ -62,13 +62,25 @@ grouped AS (
         list_sort(flatten(list(idle_each))) AS idle_each
     FROM named
     GROUP BY place, code, cause, call, late_rank, fact
+),
+
+-- Before they get their names: sorting those takes longer.
+ordered AS (
+    SELECT
+        g.* REPLACE (coalesce(g.cause, c.cause) AS cause),
+        c.part,
+        row_number() OVER (ORDER BY g.wall_ns DESC, c.part, coalesce(g.cause, c.cause), g.launch_index) AS rank,
+        least(sum(g.wall_ns) OVER (), 9223372036854775807)::BIGINT AS span_ns
+    FROM grouped AS g
+    INNER JOIN _wall_causes() AS c USING (code)
 )
 
 SELECT
+    g.rank AS place,
     p.trace_id,
     p.device,
-    c.part,
-    coalesce(g.cause, c.cause) AS cause,
+    g.part,
+    g.cause,
     g.call,
     g.late_rank,
     g.n,
@@ -82,34 +94,30 @@ SELECT
     g.known_ns,
     g.is_compute,
     g.idle_each,
-    w.api_index,
     w.start_ns AS call_start_ns,
     w.process AS call_process,
     w.thread AS call_thread,
-    l.signature_id,
-    l.inferred_id,
     l.module,
     l.python_line,
     l.launch_status = 'graph' OR l.graph_id IS NOT NULL AS is_graph,
-    least(sum(g.wall_ns) OVER (), 9223372036854775807)::BIGINT AS span_ns,
+    g.span_ns,
     l.kind,
     CASE WHEN l.kind = 'kernel' THEN s.category ELSE upper(l.kind) END AS category,
-    s.name_id, s.name, s.short_name,
+    s.name_id,
+    s.short_name,
     coalesce(f.op, s.op) AS op,
     coalesce(f.level, s.level) AS level,
-    l.phase,
-    s.copy_kind, s.bytes, s.dtype, s.library, s.input_strides,
+    s.copy_kind,
+    s.dtype,
+    s.input_strides,
     coalesce(f.gemm_m, s.gemm_m) AS gemm_m,
     coalesce(f.gemm_n, s.gemm_n) AS gemm_n,
     coalesce(f.gemm_k, s.gemm_k) AS gemm_k,
-    l.duration_ns AS example_ns,
     l.api_index AS launch_api_index,
     l.launch_start_ns
-FROM grouped AS g
+FROM ordered AS g
 INNER JOIN places AS p USING (place)
-INNER JOIN _wall_causes() AS c USING (code)
 INNER JOIN launches AS l ON l.trace_id = p.trace_id AND g.launch_index = l.launch_index
 LEFT JOIN _named_signatures AS s ON l.signature_id = s.signature_id
 LEFT JOIN _signature_calls AS f ON l.inferred_id = f.signature_id
-LEFT JOIN waits AS w ON g.number = w.number
-ORDER BY g.wall_ns DESC, c.part, coalesce(g.cause, c.cause), g.launch_index;
+LEFT JOIN waits AS w ON g.number = w.number;

@@ -22,6 +22,7 @@ from pyarrow import parquet
 
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest import Options, convert, expand, plan
+from kerneldb.ingest.nsys.store import ParquetStore
 from tests.ingest.conversion import Converted, convert_file
 from tests.nsys import exports
 
@@ -500,6 +501,43 @@ def test_a_long_text_in_many_rows_is_refused(tmp_path: Path, encoding: bool) -> 
     assert 500 * table.stat().st_size < len(text) * rows
     with pytest.raises(UnreadableTraceError, match="KERNELDB_MAX_RATIO allows"):
         convert_file(folder, tmp_path / "spool")
+
+
+WIDE = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view", "fixed", "list")
+
+
+@pytest.mark.parametrize("kind", WIDE)
+def test_long_values_of_any_type_are_refused_before_they_are_decoded(tmp_path: Path, kind: str) -> None:
+    folder = parquet_of(exports.build(tmp_path / "small.sqlite"), tmp_path / "small_pqtdir")
+    table = folder / "NVTX_EVENTS.parquet"
+    text, rows = "".join(random.Random(1).choices(string.ascii_letters, k=200_000)), 2_000
+    type_of = {"fixed": pa.binary(len(text)), "list": pa.list_(pa.string())}.get(kind) or getattr(pa, kind)()
+    value = {"list": [text]}.get(kind, text if "string" in kind else text.encode())
+    texts = pa.chunked_array([pa.array([value] * (rows // 20), type_of)] * 20)
+    times = pa.array(range(1_000_000, 1_000_000 + rows))
+    columns = {"start": times, "end": times, "eventType": pa.array([59] * rows), "text": texts}
+    parquet.write_table(pa.table(columns), table, compression="zstd")
+    del texts, columns
+    pool, usual = pa.proxy_memory_pool(pa.system_memory_pool()), pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        with pytest.raises(UnreadableTraceError) as caught:
+            convert_file(folder, tmp_path / "spool")
+    finally:
+        pa.set_memory_pool(usual)
+    said = str(caught.value)
+    assert "export again" in said if kind == "list" else "KERNELDB_MAX_RATIO allows" in said
+    assert str(folder) in said
+    assert pool.max_memory() < 100 * len(text)
+
+
+def test_a_table_without_columns_that_are_read_has_its_rows_counted(tmp_path: Path) -> None:
+    folder = parquet_of(exports.build(tmp_path / "small.sqlite"), tmp_path / "small_pqtdir")
+    parquet.write_table(pa.table({"odd": [[{"a": 1}]] * 7}), folder / "NVTX_EVENTS.parquet")
+    store = ParquetStore(folder)
+    (part,) = store.frames("NVTX_EVENTS", {"start": pl.Int64, "text": pl.String})
+    assert part.height == 7
+    assert part.null_count().row(0) == (7, 7)
 
 
 def test_a_long_name_of_many_ranges_is_refused(tmp_path: Path) -> None:
