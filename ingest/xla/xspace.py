@@ -24,6 +24,8 @@ from kerneldb.ingest.xla.recording import Event, Line, Plane, Recording, Stats
 PICOSECONDS: Final = 1000
 EPOCH_NS: Final = 10**18
 """Times of older versions count from 1970, those of newer ones from the start of the profile."""
+LATEST_NS: Final = 1 << 62
+"""The year 2116: what is later is damage, and would leave no room for times behind it."""
 PLANES, ERRORS, WARNINGS, HOSTS = 1, 2, 3, 4
 INTERNAL: Final = "/host:__"
 """Planes that XLA keeps for itself: their values have no names."""
@@ -247,7 +249,7 @@ def _add_facts(recording: Recording, kept: dict[int, list[Value]]) -> None:
     named = {plane.name: plane.stats for plane in recording.planes}
     environment = named.get(ENVIRONMENT, {})
     start = environment.get("profile_start_time")
-    recording.base_ns = start if isinstance(start, int) and start > EPOCH_NS else None
+    recording.base_ns = start if isinstance(start, int) and EPOCH_NS < start < LATEST_NS else None
     plain = {
         key: value
         for stats in (named.get(METADATA, {}), environment)

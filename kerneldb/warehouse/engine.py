@@ -41,10 +41,6 @@ LOGS: Final = (".wal", ".wal.checkpoint", ".wal.recovery")
 """What DuckDB reads, writes, empties and removes beside a file."""
 LEAST_MEMORY: Final = 1 << 30
 """Bytes that questions may take, however little memory is free."""
-MOST_MEMORY: Final = 1_750 * 10**6
-"""Bytes that they may take, however much is free: two gigabytes with those of Python."""
-MEMORY_OF_THREAD: Final = 125 * 10**6
-"""What the engine needs for each of its threads."""
 HEADERS: Final = 3 * 4096
 """Bytes of a DuckDB file before its first block: the main header and two about the newest checkpoint."""
 MARK: Final = b"DUCK"
@@ -96,9 +92,8 @@ def opened(
 
 
 def _bound(con: Connection) -> None:
-    """Let questions take half of the memory that is free, up to a limit; the folder for the rest is made at need."""
-    most = max(MOST_MEMORY, MEMORY_OF_THREAD * (os.cpu_count() or 1))
-    megabytes = max(min(files.free_memory() // 2, most), LEAST_MEMORY) // 10**6
+    """Let questions take half of the memory that is free now; the folder for the rest is made at need and removed."""
+    megabytes = max(files.free_memory() // 2, LEAST_MEMORY) // 10**6
     folder = Path(tempfile.gettempdir(), f"kerneldb-spilled-{uuid.uuid4().hex}")
     con.execute(statement("session", "bounded_questions").format(megabytes=megabytes, folder=literal(folder)))
 

@@ -307,6 +307,8 @@ def sqlite(dice: Dice, whole: bytes) -> bytes:
 
 def _page(dice: Dice, whole: bytes) -> bytes:
     """Bytes of the file header, of the head of a page, or of anywhere."""
+    if not whole:
+        return whole
     pages = max(len(whole) // 4096, 1)
     near = dice.choice(
         (dice.randrange(100), 4096 * dice.randrange(pages) + dice.randrange(16), dice.randrange(len(whole)))

@@ -91,6 +91,13 @@ def test_negative_and_absurd_durations_are_refused(tmp_path: Path) -> None:
     assert trace.total("refused") >= 2
 
 
+@pytest.mark.parametrize("start", [-5, 1 << 62, (1 << 64) - 1])
+def test_a_start_that_no_clock_says_is_unknown(tmp_path: Path, start: int) -> None:
+    task = Plane("Task Environment", {}, {"profile_start_time": start}).encoded()
+    row = read(tmp_path, space(direct(), task)).trace
+    assert (row["base_ns"], row["clock"]) == (None, "capture")
+
+
 def test_details_that_are_no_numbers_are_unknown(tmp_path: Path) -> None:
     details = "regs:-5 static_shared:x dynamic_shared:1 grid:1,2 block:99999999999,1,1 occ_pct:nan"
     event = Event("k", 1, 5, {"kernel_details": details, "correlation_id": "$$", "hlo_op": "k"})
