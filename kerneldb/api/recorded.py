@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kerneldb import codec
 from kerneldb.api.queries import frame, rows
+from kerneldb.errors import WarehouseError
 from kerneldb.replay.plan.evidence import Trace
 from kerneldb.replay.wire.plan import OpCall, PlannedKernel
 
@@ -56,9 +58,16 @@ class Recorded:
 
 
 def filled(kind: type[T], row: Mapping[str, Any], **others: Any) -> T:
-    """A dataclass with the columns of `row` that are named like its fields, and `others`."""
+    """A dataclass with the columns of `row` that are named like its fields, and `others`.
+
+    Raises WarehouseError for values that kerneldb cannot have written: the database may be a stranger's.
+    """
     known = {field.name: row[field.name] for field in dataclasses.fields(kind) if field.name in row}
-    return kind(**{**known, **others})
+    try:
+        return kind(**{**known, **others})
+    except codec.CodecError as error:
+        message = f"the database holds a damaged {kind.__name__}: {error}; ingest its trace again with --replace"
+        raise WarehouseError(message) from None
 
 
 def planned_kernel(row: Mapping[str, Any]) -> PlannedKernel:

@@ -228,6 +228,13 @@ def test_the_name_of_a_table_is_no_statement(stranger: Path, empty_file: Path, t
 LINKS = [".wal", ".wal.checkpoint", ".wal.recovery"]
 
 
+def test_calls_that_are_no_calls_are_said(stranger: Path) -> None:
+    changed(stranger, "UPDATE op_calls SET extra = 'none'")
+    done = CliRunner().invoke(cli, ["--db", str(stranger), "replay", "--dry-run"])
+    assert isinstance(done.exception, SystemExit)
+    assert "damaged OpCall: extra: not JSON" in done.stderr
+
+
 @pytest.mark.parametrize("ending", [*LINKS, ".replay", ".replay-plan.new", ".replay-plan.lock"])
 def test_links_beside_a_database_are_not_written_through(stranger: Path, tmp_path: Path, ending: str) -> None:
     """A folder that was packed by others may hold links under the names of files that belong to a database."""

@@ -76,22 +76,63 @@ def is_harmless(text: str) -> bool:
     return harmless(text) == text
 
 
+VALUES: Final = {
+    "VARCHAR[]": "[text(i), text(i + 1)]", "BOOLEAN": "i % 2 = 0", "TIMESTAMP": "now()::TIMESTAMP",
+    "TIMESTAMP WITH TIME ZONE": "now()", "MAP(VARCHAR, VARCHAR)": "map([text(i)], [text(i + 1)])",
+}  # fmt: skip
+"""What a row of a table that nothing filled has, by type of the column; all else is a number."""
+FEW: Final = 3
+JSON: Final = ("extra",)
+"""Texts that are JSON or refused: a table with others has no more to show."""
+OURS: Final = "('schema_docs', 'schema_info', 'schema_version')"
+COLUMNS: Final = f"""
+    SELECT table_name, column_name, data_type, NOT is_nullable FROM duckdb_columns()
+    JOIN duckdb_tables() USING (table_oid, table_name) WHERE table_name NOT IN {OURS} ORDER BY ALL
+"""
+
+
 def spread(path: Path) -> int:
-    """Put the texts behind the values of every text column of the database: equal values stay equal. Columns."""
+    """Put the texts behind the values of every text column of the database: equal values stay equal. Columns.
+
+    Tables that nothing filled get rows, and text columns in which no row has a value get some.
+    """
     with duckdb.connect(str(path)) as con:
         con.execute("SET VARIABLE texts = $texts", {"texts": list(TEXTS)})
         con.execute(
-            "CREATE TEMP MACRO hostile(value) AS "
-            "value || getvariable('texts')[(1 + hash(value) % len(getvariable('texts')))::BIGINT]"
+            "CREATE TEMP MACRO text(number) AS "
+            "getvariable('texts')[(1 + hash(number) % len(getvariable('texts')))::BIGINT]"
         )
-        columns = con.execute(
-            "SELECT table_name, column_name FROM duckdb_columns() JOIN duckdb_tables() USING (table_oid, table_name) "
-            "WHERE data_type = 'VARCHAR' AND table_name NOT IN ('schema_docs', 'schema_info', 'schema_version')"
-        ).fetchall()
-        for table, column in columns:
+        columns = con.execute(COLUMNS).fetchall()
+        for table in dict.fromkeys(one[0] for one in columns):
+            _fill(con, table, [(name, kind) for of, name, kind, _ in columns if of == table])
+        texts = [(table, column, needed) for table, column, kind, needed in columns if kind == "VARCHAR"]
+        for table, column, needed in texts:
             rows = "rowid % 7 = 3" if column in RARELY else "true"
             con.execute(
-                f'UPDATE "{table}" SET "{column}" = hostile("{column}") '
+                f'UPDATE "{table}" SET "{column}" = "{column}" || text("{column}") '
                 f'WHERE {rows} AND NOT regexp_matches("{column}", {PLAIN})'
             )
-    return len(columns)
+            if (
+                not needed
+                and column not in (*RARELY, *JSON)
+                and not _any(con, f'"{table}" WHERE "{column}" IS NOT NULL')
+            ):
+                con.execute(f'UPDATE "{table}" SET "{column}" = text(rowid) WHERE rowid % 5 = 0')
+    return len(texts)
+
+
+def _any(con: duckdb.DuckDBPyConnection, rows: str) -> bool:
+    return con.execute(f"SELECT 1 FROM {rows} LIMIT 1").fetchone() is not None
+
+
+def _fill(con: duckdb.DuckDBPyConnection, table: str, columns: list[tuple[str, str]]) -> None:
+    if _any(con, f'"{table}"'):
+        return
+    made = {
+        name: "text(i)" if kind == "VARCHAR" else VALUES.get(kind, f"CAST(1 + i AS {kind})") for name, kind in columns
+    }
+    for key, of in (("trace_id", "traces"), ("signature_id", "signatures")):
+        if key in made:
+            made[key] = f'(SELECT list({key} ORDER BY {key}) FROM "{of}")[1 + i]'
+    names, values = ", ".join(f'"{name}"' for name in made), ", ".join(made.values())
+    con.execute(f'INSERT INTO "{table}" ({names}) SELECT {values} FROM range({FEW}) AS rows(i)')
