@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -169,6 +170,9 @@ class ParquetStore:
     def _names(self, path: Path) -> tuple[str, ...]:
         with self._open(path) as file:
             columns, metadata = file.schema_arrow, file.metadata
+            if len(set(columns.names)) < len(columns.names):
+                twice = next(name for name, n in Counter(columns.names).items() if n > 1)
+                raise UnreadableTraceError(f"{path}: it has several columns {twice}; export again with nsys")
             groups = (metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
             values = repeated.VALUE_BYTES * metadata.num_rows * len(columns)
             limits.check_ratio(path.stat().st_size, max(values, sum(groups)))
@@ -199,11 +203,20 @@ def _check_types(path: Path, size: int, file: Any, names: Sequence[str]) -> None
 
     for name in names:
         kind = file.schema_arrow.field(name).type
-        if types.is_nested(kind):
-            message = f"{path}: column {name} holds {kind}, no number or text; export again with nsys"
-            raise UnreadableTraceError(message)
         if types.is_fixed_size_binary(kind):  # a dictionary of them is decoded for each row
             limits.check_ratio(size, kind.byte_width * file.metadata.num_rows)
+        elif not _is_plain(kind):
+            message = f"{path}: column {name} holds {kind}, no number or text; export again with nsys"
+            raise UnreadableTraceError(message)
+
+
+def _is_plain(kind: Any) -> bool:
+    """Whether values of a type are numbers, times, or texts that are read as dictionaries."""
+    from pyarrow import types
+
+    texts = kind.value_type if types.is_dictionary(kind) else kind
+    checks = (types.is_integer, types.is_floating, types.is_boolean, types.is_null, types.is_temporal, types.is_decimal)
+    return str(texts) in TEXTS or any(check(kind) for check in checks)
 
 
 def _repeated(name: str, values: Any) -> pl.Series:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kerneldb.replay.rewrites.region import Region
+from kerneldb.replay.rewrites.region import CONVOLUTIONS, Region
 
 BACKWARD: Final = "convolution_backward"
 SMALL: Final = 64
@@ -24,11 +24,12 @@ def trains_images(found: Region) -> bool:
     The rule is that of inductor (`decide_layout_opt` in torch/_inductor/graph.py, for training): no groups, and not all
     of them small.
     """
-    calls = [found.flow.nodes[place] for place in found.places]
-    weights = [_weight(found, one) for one in calls if one.op == BACKWARD]
-    plain = all(one.argument("groups") == 1 for one in calls if one.op == BACKWARD)
-    flat = bool(weights) and all(len(dims) == DIMS for dims in weights)
-    return plain and flat and any(max(dims[:2]) > SMALL for dims in weights)
+    nodes = [found.flow.nodes[place] for place in found.places]
+    calls = [one for one in nodes if one.op in {BACKWARD, "convolution", *CONVOLUTIONS}]
+    weights = [_weight(found, one) for one in calls]
+    plain = all(one.argument("groups") == 1 for one in calls) and all(len(dims) == DIMS for dims in weights)
+    trained = any(one.op == BACKWARD for one in calls)
+    return trained and plain and any(max(dims[:2]) > SMALL for dims in weights)
 
 
 def _weight(found: Region, call: Any) -> Sequence[int]:

@@ -31,9 +31,9 @@ CREATE TABLE improvements (
     energy_gain DOUBLE,  -- [fraction] Share of energy_before_mj that is saved, measured in turns.
     energy_gain_low DOUBLE,  -- [fraction] Lower end of its 95 % interval.
     energy_gain_high DOUBLE,  -- [fraction] Upper end of its 95 % interval.
-    error DOUBLE,  -- Largest error of the rewrite against float64, as a share of the output, over several distributions of values; NULL where no result was finite.
+    error DOUBLE,  -- Error of the rewrite against float64 as a share of the output, the largest of root mean squares and of single elements over several distributions of values; NULL where no result was finite.
     error_before DOUBLE,  -- The same of the recorded calls.
-    error_ratio DOUBLE,  -- Largest ratio of both: above 2 it is rejected.
+    error_ratio DOUBLE,  -- Largest ratio of both (half of it for single elements): above 2 it is rejected, unless less precision is allowed and the error is below 0.0001.
     reason VARCHAR,  -- Why it is rejected, or was not tried.
     wall_reason VARCHAR,  -- Why there is no wall time.
     energy_reason VARCHAR,  -- Why there is no energy.

@@ -504,6 +504,7 @@ def test_a_long_text_in_many_rows_is_refused(tmp_path: Path, encoding: bool) -> 
 
 
 WIDE = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view", "fixed", "list")
+WIDE += ("opaque", "json_")
 
 
 @pytest.mark.parametrize("kind", WIDE)
@@ -511,13 +512,17 @@ def test_long_values_of_any_type_are_refused_before_they_are_decoded(tmp_path: P
     folder = parquet_of(exports.build(tmp_path / "small.sqlite"), tmp_path / "small_pqtdir")
     table = folder / "NVTX_EVENTS.parquet"
     text, rows = "".join(random.Random(1).choices(string.ascii_letters, k=200_000)), 2_000
-    type_of = {"fixed": pa.binary(len(text)), "list": pa.list_(pa.string())}.get(kind) or getattr(pa, kind)()
-    value = {"list": [text]}.get(kind, text if "string" in kind else text.encode())
-    texts = pa.chunked_array([pa.array([value] * (rows // 20), type_of)] * 20)
+    special = {"fixed": pa.binary(len(text)), "list": pa.list_(pa.string())}
+    special |= {"opaque": pa.opaque(pa.large_binary(), "text", "someone"), "json_": pa.json_(pa.large_string())}
+    type_of = special.get(kind) or getattr(pa, kind)()
+    value = {"list": [text], "json_": f'"{text}"'}.get(kind, text if "string" in kind else text.encode())
+    storage = pa.array([value] * (rows // 20), getattr(type_of, "storage_type", type_of))
+    part = pa.ExtensionArray.from_storage(type_of, storage) if kind in {"opaque", "json_"} else storage
+    texts = pa.chunked_array([part] * 20)
     times = pa.array(range(1_000_000, 1_000_000 + rows))
     columns = {"start": times, "end": times, "eventType": pa.array([59] * rows), "text": texts}
     parquet.write_table(pa.table(columns), table, compression="zstd")
-    del texts, columns
+    del storage, part, texts, columns
     pool, usual = pa.proxy_memory_pool(pa.system_memory_pool()), pa.default_memory_pool()
     pa.set_memory_pool(pool)
     try:
@@ -526,9 +531,19 @@ def test_long_values_of_any_type_are_refused_before_they_are_decoded(tmp_path: P
     finally:
         pa.set_memory_pool(usual)
     said = str(caught.value)
-    assert "export again" in said if kind == "list" else "KERNELDB_MAX_RATIO allows" in said
+    refused = kind in {"list", "opaque", "json_"}
+    assert "export again" in said if refused else "KERNELDB_MAX_RATIO allows" in said
     assert str(folder) in said
     assert pool.max_memory() < 100 * len(text)
+
+
+def test_a_table_with_a_column_twice_is_refused(tmp_path: Path) -> None:
+    folder = parquet_of(exports.build(tmp_path / "small.sqlite"), tmp_path / "small_pqtdir")
+    times = pa.array([1_000_000])
+    table = pa.Table.from_arrays([times, times, pa.array([59])], names=["start", "start", "eventType"])
+    parquet.write_table(table, folder / "NVTX_EVENTS.parquet")
+    with pytest.raises(UnreadableTraceError, match="several columns start"):
+        convert_file(folder, tmp_path / "spool")
 
 
 def test_a_table_without_columns_that_are_read_has_its_rows_counted(tmp_path: Path) -> None:

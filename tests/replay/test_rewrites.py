@@ -526,6 +526,13 @@ def test_a_training_step_with_images_is_compiled_with_them_in_channels_last() ->
     flow = flow_of(step, *(x(*one) for one in dims))
     covered = region(flow, range(len(flow.nodes)))
     assert images.trains_images(covered)
+
+    def beside(volume: Any, weight: Any, *tensors: Any) -> None:
+        torch.ops.aten.mkldnn_convolution(volume, weight, None, [0] * 3, [1] * 3, [1] * 3, 1)
+        step(*tensors)
+
+    mixed = flow_of(beside, x(1, 4, 4, 4, 4), x(4, 4, 1, 1, 1), *(x(*one) for one in dims))
+    assert not images.trains_images(region(mixed, range(len(mixed.nodes))))
     made = images.in_channels_last(graph(covered, any_layout=True))
     assert made.code.count("aten.clone.default(") == 3  # the image and both weights, once each
     seen = list[Any]()
