@@ -9,6 +9,7 @@ import base64
 import itertools
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
@@ -32,6 +33,8 @@ CODES: Final = {
     "ArrowRight": 39, "ArrowDown": 40,
 }  # fmt: skip
 SHIFT: Final = 8
+LONGEST_S: Final = 60
+"""So long a browser may say nothing while something is awaited of it."""
 
 
 class PageError(AssertionError):
@@ -71,6 +74,8 @@ class Page:
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._held:
+            if not select.select([self._out], [], [], LONGEST_S)[0]:
+                raise PageError(f"the browser has said nothing for {LONGEST_S} s")
             piece = os.read(self._out, 1 << 20)
             if not piece:
                 raise PageError("the browser has ended")
@@ -103,7 +108,8 @@ class Page:
     def go(self, url: str, ready: str = "window.drawn") -> None:
         """Open an address, and wait until it is loaded and `ready` is resolved."""
         self._seen.discard("Page.loadEventFired")
-        self.call("Page.navigate", url=url)
+        if wrong := self.call("Page.navigate", url=url).get("errorText"):
+            raise PageError(f"{url}: {wrong}")
         while "Page.loadEventFired" not in self._seen:
             self._read()
         self.run(f"(async () => {{ await {ready}; await {SETTLED}; }})()")

@@ -55,11 +55,12 @@ const Timeline = (() => {
       return `Timeline of ${time(this.end)}: ${n.toLocaleString("en")} events of ${places.join("; ")}. Keys: ${KEYS.map((pair) => pair.join(": ")).join("; ")}.`;
     }
 
-    /* What the colours of launches and of idle times are, most time first. */
+    /* What the colours of launches, of the critical path and of idle times are, most time first. */
     legend() {
       const box = element("span", undefined, {class: "tl-legend"}), launches = this.times((lane) => lane.launches), others = launches.length - this.shown;
       const shown = launches.slice(0, this.shown).map((category) => [category, this.colour(category)]);
       if (others) shown.push([`${others} other categories`, Drawing.OTHER]);
+      for (const part of this.times((lane) => lane.lane === "critical path")) shown.push([`critical path: ${part}`, this.colour(part)]);
       for (const cause of this.times((lane) => lane.lane === "idle").slice(0, 6)) shown.push([cause, this.colour(cause)]);
       for (const [text, colour] of shown) {
         const one = element("span", text), dot = element("i");

@@ -5,7 +5,8 @@ const Drawing = (() => {
   const {first, time} = Packed;
   const TOP = 22, GAP = 8, HEAD = 18, ROW = 15, COUNTER = 42, OTHER = "#bbbbbb";
   const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"];
-  /* Of what has no category: operators, calls, annotations. Only neighbours are told apart, so that strong colours mean categories of launches. */
+  /* Of parts of the critical path, and of what has no category: operators, calls, annotations. Only neighbours are told apart, so that strong colours
+     mean categories of launches. */
   const PALE = ["#8fb3cf", "#d4bd84", "#93c2a3", "#c79fbb", "#b3b8be", "#d0a78b", "#a1a6d3", "#b9c47e"];
   const IDLE = {launching: "#ee6677", synchronisation: "#ccbb44", allocation: "#aa3377", "blocking copy": "#4477aa", "data loading": "#66ccee",
     "launch latency": "#bbbbbb", "between launches": "#bbbbbb", dependency: "#465a14"};
@@ -31,10 +32,10 @@ const Drawing = (() => {
     paints() {
       this.seen ??= new Map();
       if (!this.known) {
-        const coloured = (categories) => categories.slice(0, COLOURS.length).map((category, i) => [category, COLOURS[i]]);
-        const launched = coloured(this.times((lane) => lane.launches));
+        const coloured = (categories, hues) => categories.slice(0, hues.length).map((category, i) => [category, hues[i]]);
+        const launched = coloured(this.times((lane) => lane.launches), COLOURS);
         this.shown = launched.length;
-        this.known = new Map([...coloured(this.times((lane) => lane.lane === "critical path")), ...launched]);
+        this.known = new Map([...coloured(this.times((lane) => lane.lane === "critical path"), PALE), ...launched]);
       }
       this.colours = this.data.names.map((name, i) => this.colour(this.data.categories[i], name));
     }
@@ -49,7 +50,7 @@ const Drawing = (() => {
       return this.seen.get(shown);
     }
 
-    /* Categories of launches, or causes of idle times, with the time of each, most first. */
+    /* Categories of launches, parts of the critical path, or causes of idle times, with the time of each, most first. */
     times(wanted) {
       const sums = new Map();
       for (const lane of this.data.lanes) {

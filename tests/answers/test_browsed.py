@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pytest
 import kerneldb
 from kerneldb.report import gather, html
 from kerneldb.report.model import Chart, Table, shown
-from tests.browser import Page, browser, needs_browser
+from tests.browser import Page, PageError, browser, needs_browser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,6 +85,22 @@ def chart_count(report: Report) -> int:
     return sum(isinstance(block, Chart) for section in report.sections for block in section.blocks)
 
 
+def test_a_browser_that_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.browser.LONGEST_S", 0)
+    (take, into), (out, give) = os.pipe(), os.pipe()
+    try:
+        with pytest.raises(PageError, match="said nothing"):
+            Page(into, out)
+    finally:
+        for end in (take, into, out, give):
+            os.close(end)
+
+
+def test_an_address_that_does_not_open_is_told(tab: Page, tmp_path: Path) -> None:
+    with pytest.raises(PageError, match="ERR_FILE_NOT_FOUND"):
+        tab.go((tmp_path / "missing.html").as_uri())
+
+
 def test_it_is_painted_without_a_network(page: Page, report: Report) -> None:
     painted = page.run("performance.getEntriesByType('paint').map((one) => one.name)")
     assert "first-contentful-paint" in painted
@@ -139,17 +156,25 @@ def test_the_wheel_zooms_around_the_mouse_and_a_drag_moves(page: Page) -> None:
 
 
 def test_a_range_is_summed_up(page: Page, database: Database) -> None:
-    """Shift and drag over all there is: the time of each stream is that of the database."""
+    """Shift and drag over all there is: the time of each stream, of idle and of each kernel is that of the database."""
     at, whole = place(page), view(page)
     page.drag(at["x"] + whole["left"] + 1, at["y"] + 60, at["x"] + whole["left"] + whole["wide"] - 1, shift=True)
     rows = page.run(
         f"[...{VIEW}.told.querySelectorAll('tr')].map((row) => [...row.cells].map((one) => one.textContent))"
     )
-    (top,) = database.sql(
-        "SELECT short_name AS name, count(*) AS n FROM kernels GROUP BY ALL ORDER BY sum(duration_ns) DESC LIMIT 1"
+    lanes = {(kind, name): spent for kind, name, n, spent, _ in rows[1:] if not n}
+    sums = database.sql(
+        "SELECT 'stream ' || stream AS lane, device, sum(duration_ns)::BIGINT AS ns FROM kernels GROUP BY ALL "
+        "UNION ALL SELECT 'idle', device, sum(gap_ns)::BIGINT FROM idle_gaps() GROUP BY ALL"
     ).rows()
-    counts = {name: n for kind, name, n, *_ in rows if kind == "GPU" and n}
-    assert counts[top["name"]] == f"{top['n']:,}"
+    assert lanes == {(row["lane"], f"GPU {row['device']}"): page.run(f"Packed.time({row['ns']})") for row in sums}
+    kernels = database.sql(
+        "SELECT short_name AS name, count(*) AS n, sum(duration_ns)::BIGINT AS ns FROM kernels WHERE kind = 'kernel' "
+        "GROUP BY ALL ORDER BY ns DESC LIMIT 5"
+    ).rows()
+    told = {name: (n, spent) for kind, name, n, spent, _ in rows[1:] if kind == "GPU"}
+    for row in kernels:
+        assert told[row["name"]] == (f"{row['n']:,}", page.run(f"Packed.time({row['ns']})"))
 
 
 def test_a_colour_is_one_category(page: Page, database: Database) -> None:
@@ -162,14 +187,18 @@ def test_a_colour_is_one_category(page: Page, database: Database) -> None:
         "[...document.querySelectorAll('.tl-legend > span')]"
         ".map((one) => [one.textContent, one.firstChild.style.background])"
     )
-    shown = [name for name, _ in legend if not name.startswith("idle: ")]
+    shown = [name for name, _ in legend if not name.startswith(("idle: ", "critical path: "))]
     assert shown == names[:7] + ([f"{len(names) - 7} other categories"] if len(names) > 7 else [])
     assert len({colour for name, colour in legend if name in names}) == len(shown[:7])
     of = "filter({}).flatMap((one) => [...one.name].map((name) => view.colours[name]))"
-    wanted = ("(one) => !one.gpu && one.lane !== 'critical path'", "(one) => one.launches")
-    host, launches = (page.run(f"((view) => view.data.lanes.{of.format(lanes)})({VIEW})") for lanes in wanted)
+    wanted = ("(one) => !one.gpu", "(one) => one.launches", "(one) => one.lane === 'critical path'")
+    host, launches, path = (page.run(f"((view) => view.data.lanes.{of.format(lanes)})({VIEW})") for lanes in wanted)
     assert set(host) & set(launches) == set()
     assert len(set(host)) > 3
+    parts = sorted(name for name, _ in legend if name.startswith("critical path: "))
+    steps = database.critical_path().rows()
+    assert parts == sorted({f"critical path: {row['part']}" for row in steps})
+    assert len(set(path)) == len(parts) > 1
 
 
 def seen_launch(page: Page) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from kerneldb.cli import cli
 from kerneldb.errors import UsageError
 from kerneldb.report import changes, charts, contents, counters, gather, html, markdown, model, why
 from kerneldb.report.advice import RULES
+from kerneldb.report.asking import asking
 from kerneldb.report.model import Chart, Column, Report, Section, Table
 from kerneldb.report.wording import in_words
 from tests.browser import CHROMIUM, needs_browser
@@ -60,6 +61,23 @@ def test_every_query_gives_the_rows_above_it(compared: Database, example_report:
         for piece in section.advice:
             assert len(compared.sql(piece.sql).rows()) == 1
             assert not piece.sql.startswith("-")
+
+
+def test_what_is_asked_has_the_rows_of_what_is_shown(root: Path, tmp_path: Path) -> None:
+    """On several GPUs, one of them unknown, with calls that were waited for."""
+    database, fixtures = kerneldb.open(tmp_path / "k.duckdb"), root / "tests" / "fixtures"
+    for name in ("stacks-memory-h200.json.gz", "graph-capture-h100.json.gz"):
+        database.ingest(fixtures / name)
+    database.sql("UPDATE launches SET device = nullif(launch_index % 3, 2)", write=True)
+    for trace in (row["trace"] for row in database.traces().rows()):
+        with asking(database) as one:
+            ask = one.also({"trace": trace})
+            for plan in (contents.IDLE, contents.WALL):
+                rows, shown = ask.rows(plan.asked), database.sql(ask.sql(plan.query)).rows()
+                assert len(rows) == len(shown), plan.query
+                assert all(map(alike, rows, shown)), plan.query
+                assert {row["device"] for row in rows} == {0, 1, None}
+            assert any(row["waiting_call"] for row in ask.rows("idle_sums"))
 
 
 def test_charts_have_words_for_who_cannot_see_them(example_report: Report) -> None:
