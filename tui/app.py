@@ -328,10 +328,8 @@ class KerneldbApp(Typing):
 
     async def _learn_words(self) -> None:
         """What the WHERE bar completes; then the code of the screens that are asked for ahead."""
-        from kerneldb.api import completion
-
         with contextlib.suppress(KerneldbError):
-            self.query_one(WhereBar).suggester.words = await self.store.read(completion.words)
+            self.query_one(WhereBar).suggester.words = await self.store.words()
         for name in PREFETCHED:
             await asyncio.to_thread(import_module, BY_NAME[name].module)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from kerneldb.api import Database
     from kerneldb.api.browsing import Reading
+    from kerneldb.api.completion import Words
     from kerneldb.api.queries import Connection
     from kerneldb.selection import Selection
     from kerneldb.tui.model import Choice
@@ -76,6 +77,8 @@ class Store:
         self._threads = concurrent.futures.ThreadPoolExecutor(THREADS, "kerneldb-read")
         self._stamp = stamp_of(self.path)
         self._prefetching: set[asyncio.Task[Any]] = set()
+        self._words: list[Words] = []
+        self._learning = asyncio.Lock()
 
     async def rows(
         self, statement: str, params: Mapping[str, Any] | None = None, selection: Selection | None = None
@@ -109,6 +112,16 @@ class Store:
         for task in self._prefetching - {asyncio.current_task()}:
             task.cancel()
         return await self._retried(lambda: self._read(lambda con: work(con, *args, **kwargs)))
+
+    async def words(self) -> Words:
+        """What completion offers: read once until `forget`, for whoever asks."""
+        from kerneldb.api import completion
+
+        async with self._learning:
+            kept = self._words
+            if not kept:
+                kept.append(await self.read(completion.words))
+            return kept[0]
 
     def prefetch(self, work: Callable[[Connection], T]) -> asyncio.Task[T]:
         """As `read`, for what is not needed yet: it is given up as soon as anything else is asked.
@@ -178,7 +191,7 @@ class Store:
     def forget(self) -> None:
         """Check the file again with the next question: it may be another one by now."""
         self._release()
-        self._database = None
+        self._database, self._words = None, []
 
     def let_go(self) -> None:
         """Hold the file no longer, but for questions that somebody waits for (`waiting`)."""

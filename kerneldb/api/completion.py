@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import re
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -28,7 +29,7 @@ TOKEN: Final = re.compile(
     r"""--[^\n]*|/\*.*?(?:\*/|\Z)|(?P<text>'(?:[^']|'')*(?:'|(?P<open>\Z)))|(?P<word>\w+)|[^\s\w]""", re.DOTALL
 )
 COMPARED: Final = re.compile(
-    r"(\w+)\s*(?:=|<>|!=|\b(?:NOT\s+)?I?LIKE|\b(?:NOT\s+)?IN\s*\((?:\s*'(?:[^']|'')*'\s*,)*)\s*$", re.IGNORECASE
+    r"(?<!\w)(\w+)\s*(?:=|<>|!=|\b(?:NOT\s+)?I?LIKE|\b(?:NOT\s+)?IN\s*\((?:\s*'(?:[^']|'')*'\s*,)*)\s*$", re.IGNORECASE
 )
 AT_CURSOR: Final = re.compile(r"(?:(\w+)\.)?(\w*)\Z")
 SUBQUERY: Final = re.compile(r"(?:\bWITH\s|,)\s*(\w+)\s+AS\s*\(", re.IGNORECASE)
@@ -77,10 +78,22 @@ class Words:
                 found.setdefault(one.part_of or "", []).append(one)
         return {"selection": found.get(LAUNCHES, []), **found}
 
+    @functools.cached_property
+    def values(self) -> dict[str, list[Offer]]:
+        """The values by column."""
+        found: dict[str, list[Offer]] = {}
+        for one in self.all:
+            if one.kind == "value":
+                found.setdefault(one.part_of or "", []).append(one)
+        return found
+
+    @functools.cached_property
+    def _of_conditions(self) -> Words:
+        return Words([one for one in self.all if one.part_of == LAUNCHES or one.kind in {"value", "keyword"}])
+
     def in_condition(self, before: str) -> Offers:
         """What can stand behind `before`, the begin of a condition over the launches."""
-        words = (one for one in self.all if one.part_of == LAUNCHES or one.kind in {"value", "keyword"})
-        return Words([*words]).at(f"WHERE {before}")
+        return self._of_conditions.at(f"WHERE {before}")
 
     def at(self, before: str, after: str = "") -> Offers:
         """What can stand between `before` and `after`, the parts of a statement."""
@@ -97,11 +110,11 @@ class Words:
             return _offers(begun, [*subqueries, *tables])
         return _offers(begun, self._anything(before[: len(before) - len(begun)], names))
 
-    def _values(self, before: str, *, known: bool = False) -> list[Offer]:
+    def _values(self, before: str, *, known: bool = False) -> Iterable[Offer]:
         """Values of the column that `before` ends with a comparison of; without one (unless `known`) all of them."""
-        compared = COMPARED.search(before)
-        column = compared[1].lower() if compared is not None else None
-        return [one for one in self.all if one.kind == "value" and (one.part_of == column or not (known or column))]
+        if (compared := COMPARED.search(before)) is not None:
+            return self.values.get(compared[1].lower(), ())
+        return () if known else itertools.chain(*self.values.values())
 
     def _anything(self, before: str, names: dict[str, str]) -> Iterator[Offer]:
         if Reading(before).is_blank:

@@ -1,22 +1,27 @@
--- What completion offers: columns of tables, values of columns of kernels with few of them, tables, views and table macros, keywords, functions of the
--- engine. kind: column, value, table, view, macro, keyword, function; part_of: the table of a column, the column of a value; meaning: what to show beside it.
+-- What completion offers: columns of tables, values of columns of kernels (of each column those 400 with most GPU time; of traces with most launches),
+-- tables, views and table macros, keywords, functions of the engine. kind: column, value, table, view, macro, keyword, function; part_of: the table of a
+-- column, the column of a value; meaning: what to show beside it.
 WITH
+    used AS (SELECT signature_id, phase, sum(total_ns) AS weight FROM rollups GROUP BY ALL),
     named AS (
         SELECT UNNEST([
-            {'part_of': 'category', 'word': category}, {'part_of': 'dtype', 'word': dtype}, {'part_of': 'op', 'word': op},
-            {'part_of': 'kind', 'word': kind}
-        ], recursive := true)
-        FROM signatures
+            {'part_of': 'category', 'word': s.category}, {'part_of': 'dtype', 'word': s.dtype}, {'part_of': 'op', 'word': s.op},
+            {'part_of': 'kind', 'word': s.kind}, {'part_of': 'library', 'word': n.library}, {'part_of': 'family', 'word': n.family},
+            {'part_of': 'short_name', 'word': n.short_name}, {'part_of': 'phase', 'word': u.phase}
+        ], recursive := true), u.weight
+        FROM signatures AS s
+        LEFT JOIN kernel_names AS n USING (name_id)
+        LEFT JOIN used AS u USING (signature_id)
         UNION ALL
-        SELECT UNNEST([
-            {'part_of': 'library', 'word': library}, {'part_of': 'family', 'word': family}, {'part_of': 'short_name', 'word': short_name}
-        ], recursive := true)
-        FROM kernel_names
-        UNION ALL
-        SELECT UNNEST([{'part_of': 'trace', 'word': name}, {'part_of': 'source', 'word': source}], recursive := true)
+        SELECT UNNEST([{'part_of': 'trace', 'word': name}, {'part_of': 'source', 'word': source}], recursive := true), launches
         FROM traces
-        UNION ALL
-        SELECT 'phase', phase FROM rollups
+    ),
+    valued AS (
+        SELECT part_of, word
+        FROM named
+        WHERE word IS NOT NULL
+        GROUP BY part_of, word
+        QUALIFY row_number() OVER (PARTITION BY part_of ORDER BY sum(weight) DESC NULLS LAST, word) <= 400
     ),
     listed AS (
         SELECT [
@@ -39,9 +44,7 @@ WITH
             WHERE docs.column_name IS NOT NULL AND docs.kind NOT LIKE 'internal%'
         )
         UNION ALL
-        SELECT DISTINCT 2, 0, '''' || replace(word, '''', '''''') || '''', 'value', part_of, part_of
-        FROM named
-        WHERE word IS NOT NULL
+        SELECT 2, 0, '''' || replace(word, '''', '''''') || '''', 'value', part_of, part_of FROM valued
         UNION ALL
         SELECT
             CASE docs.kind WHEN 'view' THEN 3 WHEN 'table' THEN 4 ELSE 5 END, (docs.object <> 'kernels')::INTEGER,

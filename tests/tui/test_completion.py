@@ -10,13 +10,15 @@ from textual.widgets import OptionList
 
 import kerneldb
 from kerneldb.api import completion
-from kerneldb.api.completion import Words
+from kerneldb.api.completion import Offer, Words
 from kerneldb.tui.dialogs import Described, Find
 from kerneldb.tui.saved_history import SavedHistory
 from kerneldb.tui.screens.sql import SqlEditor
-from tests.tui.piloting import driven, opened, press, text_of
+from kerneldb.tui.widgets.where_bar import WhereBar
+from tests.tui.piloting import driven, opened, press, settled, text_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from textual.pilot import Pilot
@@ -68,6 +70,65 @@ def test_offers_say_what_they_are_and_come_once(words: Words) -> None:
     assert (duration.kind, duration.part_of) == ("column", "kernels")
     assert duration.meaning.startswith("BIGINT  ")
     assert {one.kind for one in words.all} == {"column", "value", "table", "view", "macro", "keyword", "function"}
+
+
+class Counted(list[Offer]):
+    """A list that knows how often it was gone through."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[Offer]:
+        self.walks += 1
+        return super().__iter__()
+
+
+def test_a_key_does_not_look_at_all_there_is(words: Words) -> None:
+    offers = Counted(words.all)
+    counted = Words(offers)
+    text, walks = "category = 'ge", []
+    for end in range(1, len(text) + 1):
+        assert counted.in_condition(text[:end]).found == words.in_condition(text[:end]).found
+        walks.append(offers.walks)
+    assert walks == [1] * len(text)
+
+
+def test_a_comparison_is_looked_for_at_begins_of_words_only() -> None:
+    """Else a word is gone through again from each of its letters."""
+    text = "category = "
+    assert [at for at in range(len(text)) if completion.COMPARED.match(text, at)] == [0]
+
+
+def test_of_many_names_those_with_most_time_are_offered(tmp_path: Path) -> None:
+    events = [
+        {"ph": "X", "cat": "kernel", "name": f"kernel_{i:04}", "pid": 0, "tid": 7, "ts": 10 * i, "dur": 1 + (i == 4999)}
+        for i in range(5000)
+    ]
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": events}))
+    with kerneldb.open(tmp_path / "k.duckdb") as db:
+        db.ingest(tmp_path / "t.json")
+        with db.warehouse.connection() as con:
+            found = completion.words(con)
+    names = [one.word for one in found.values["short_name"]]
+    assert names == [f"'kernel_{i:04}'" for i in [*range(399), 4999]]
+    assert sum(one.kind == "value" for one in found.all) < 450
+
+
+def test_the_bar_and_the_editor_share_what_was_read_once(trace_database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[Words] = []
+    read = completion.words
+    monkeypatch.setattr(completion, "words", lambda con: reads.append(read(con)) or reads[-1])
+
+    async def flow() -> None:
+        async with opened(trace_database, first="sql") as (app, pilot):
+            edit, bar = app.pane.query_one(SqlEditor), app.query_one(WhereBar)
+            await settled(pilot)
+            assert edit.words is bar.suggester.words is reads[0]
+            app.action_reload()
+            await settled(pilot)
+            assert edit.words is reads[-1]
+            assert len(reads) == 2, "a file that changed is read again"
+
+    driven(flow)
 
 
 async def emptied(app: KerneldbApp) -> SqlEditor:

@@ -98,10 +98,8 @@ class SqlPane(Pane):
 
     async def load(self) -> str | None:
         """Words for completion, and the rows again where there were some: they may be others now."""
-        from kerneldb.api import completion
-
         self._past = self._past or self.shell.saved.texts("sql")
-        self.edit.words = await self.store.read(completion.words)
+        self.edit.words = await self.store.words()
         if self._ran is not None:
             await self._ask(self._ran)
         return None
