@@ -264,7 +264,14 @@ def digest(one: Source) -> str:
 
 
 def trace_id_of(read: Sequence[Source]) -> str:
-    """The trace id of files that were read to their ends: the same whatever their names, order and compression."""
+    """The trace id of files that were read to their ends: the same whatever their names, order and compression.
+
+    Raises ValueError for a file that was not read: all of them would have the same id.
+    """
+    unread = [one.label for one in read if one.stored_bytes and not one.decompressed_bytes]
+    if unread:
+        message = f"{unread[0]} is to be read before its trace has an id"
+        raise ValueError(message)
     return content_id("t1", *sorted(one.sha256 for one in read))
 
 

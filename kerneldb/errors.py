@@ -49,7 +49,8 @@ def no_such(what: str, name: str, known: Collection[str]) -> UsageError:
     """The error of a name that none of `known` is, with those that are nearest; a file is to be read first."""
     with contextlib.suppress(OSError):  # too long for a file
         if what == "trace" and Path(name).is_file():
-            return UsageError(f"{name} is a file, not a trace of the database: kerneldb {shlex.quote(name)} reads it")
+            remedy = f"kerneldb ingest {shlex.quote(name)} puts it there"
+            return UsageError(f"{name} is a file, not a trace of the database: {remedy}")
     near = difflib.get_close_matches(name, known, NEAR, 0.4)
     other = "; kerneldb traces lists them" if what == "trace" and known else ""
     return UsageError(f"there is no {what} {name!r}" + (f"; near: {', '.join(near)}" if near else other))

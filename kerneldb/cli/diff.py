@@ -86,12 +86,13 @@ def diff(
 
     Each is the name of a trace, of a run or a label, or a pattern ('nightly-*') for several traces. Kernels are matched
     by signature, then by name, then by operator; the rows add up to the totals of both sides. A change of the time is
-    count_delta (other numbers of launches) and mean_delta (other durations). The shift that all kernels share (as by
-    other clocks) is reported apart. `slower` and `faster` are changes over --threshold beyond that shift which pass two
-    tests at 5 % (Holm's correction): a Mann-Whitney test over the launches, and whether the kernel moved more than
-    kernels do from one recording to the next. `noise` is over the threshold only.
+    count_delta (other numbers of launches) and mean_delta (other durations). If all kernels became slower by
+    the same factor, as with lower clocks, that factor is printed once, and own_delta is what is left. `slower` and
+    `faster` are changes over --threshold beyond it which pass two tests at 5 % (Holm's correction for many tests): a
+    Mann-Whitney test over the launches, and whether the kernel moved more than kernels do from one recording to the
+    next. `noise` is over the threshold only, `too few` has too few launches to tell.
 
-    With --by, rows are sums, such as of operators; what ranks of a job waited for each other is a row of its own.
+    With --by, rows are sums, such as of operators; the time that ranks waited for each other has its own row.
     --by fusion is for programs whose kernels differ, such as one and the same compiled: which operators of a typical
     iteration became which kernels, by what lies between the same products, attentions and collectives.
 

@@ -264,7 +264,7 @@ def output_options(command: Callable[..., None], default: Format = "table") -> C
 
     for option in reversed(_OUTPUT_OPTIONS):
         option(wrapper)
-    text = f"Default: by the suffix of -o FILE, else {default}."
+    text = f"Default: by the suffix of -o FILE, else {default}. All but tables have exact values in ns, bytes, mJ."
     return click.option("--format", "layout", type=click.Choice(FORMATS), help=text)(wrapper)
 
 

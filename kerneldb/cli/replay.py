@@ -91,7 +91,11 @@ _REQUEST = (
 )  # fmt: skip
 @replay_options
 @click.option("--resume", is_flag=True, help="Go on with the replay that was stopped.")
-@click.option("--dry-run", is_flag=True, help="Print the plan and run nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print how much can be replayed, by category and route, and run nothing; --write-plan has the calls.",
+)
 @click.option("--candidates", is_flag=True, help="Print the calls proposed for launches without one; run nothing.")
 @click.option(
     "--write-plan", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan for another machine."

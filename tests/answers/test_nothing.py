@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from click.testing import CliRunner
 
 import kerneldb
 from kerneldb.api import Database
-from kerneldb.cli import cli
+from kerneldb.cli import analyze, cli
 from kerneldb.cli.analyze import NO_WORK, NOTHING
 from kerneldb.warehouse import Warehouse
 
@@ -75,6 +76,13 @@ def said(database: Database, *arguments: str) -> str:
     done = CliRunner().invoke(cli, ["--db", str(database.path), *arguments, "--csv"])
     assert (done.exit_code, len(done.stdout.splitlines())) == (0, 1), done.output
     return done.stderr
+
+
+def test_every_analysis_that_is_shown_has_a_reason() -> None:
+    shown = re.findall(r"\.show\(\s*((?:\"\w+\"|\w+| if | else )+)", Path(analyze.__file__).read_text(encoding="utf-8"))
+    names = {name for text in shown for name in re.findall(r'"(\w+)"', text)}
+    assert len(names) >= 9
+    assert names - {"phases"} <= NOTHING.keys()
 
 
 def test_every_analysis_has_its_sentence() -> None:

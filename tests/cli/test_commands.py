@@ -359,7 +359,8 @@ class TestTraces:
     def test_a_file_in_place_of_a_name_is_to_be_read(self, shared_database: Path, small_trace: Path) -> None:
         for command in (("why", str(small_trace)), ("top", "--trace", str(small_trace))):
             said = call(shared_database, *command, exit_code=2).stderr
-            assert f"{small_trace} is a file, not a trace of the database: kerneldb {small_trace} reads it" in said
+            told = f"{small_trace} is a file, not a trace of the database: kerneldb ingest {small_trace} puts it there"
+            assert told in said
 
 
 class TestExport:

@@ -1,4 +1,4 @@
-"""The view and the route that CONTRIBUTING.md shows work as they stand there."""
+"""The reader, the view and the route that CONTRIBUTING.md shows work as they stand there."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import duckdb
 import pytest
 
 import kerneldb
+from kerneldb.ingest import readers
 from kerneldb.schemas import headers
 from tests.replay_host.test_route_of_a_package import trace_of
 
@@ -49,6 +51,39 @@ def replay(folder: Path, *options: str) -> list[dict[str, Any]]:
     assert done.returncode == 0, done.stderr
     rows: list[dict[str, Any]] = json.loads(done.stdout)
     return rows
+
+
+IMPORTS = """
+from pathlib import Path
+from typing import Final
+import polars as pl
+from kerneldb.batch import Manifest
+from kerneldb.ingest.launches import Signer
+from kerneldb.ingest.output import File, Output
+from kerneldb.ingest.readers import Head, Options, Progress, Reader, Unit
+from kerneldb.ingest.source import Source, text_of
+"""
+
+
+def test_the_reader_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two files of it are two traces, and what is no launch is counted."""
+    toy = types.ModuleType("kerneldb.ingest.toy")
+    future = "from __future__ import annotations\n"
+    exec(block("python", "Adding a format").replace(future, future + IMPORTS, 1), toy.__dict__)  # noqa: S102
+    monkeypatch.setitem(sys.modules, toy.__name__, toy)
+    monkeypatch.setattr(readers, "READERS", (*readers.READERS, "toy"))
+    database = kerneldb.open(tmp_path / "kernels.duckdb")
+    for name, lines in (("one", "a,1,2\nb<int, 4>,5.5,3\nbad,x,1\nshort"), ("two", "a,1,4")):
+        (tmp_path / f"{name}.toy").write_text(f"#toy\n{lines}\n", encoding="utf-8")
+        database.ingest(tmp_path / f"{name}.toy")
+    found = database.sql("SELECT trace, name, duration_ns FROM kernels ORDER BY ALL").rows()
+    assert [tuple(row.values()) for row in found] == [
+        ("one.toy", "a", 2000),
+        ("one.toy", "b<int, 4>", 3000),
+        ("two.toy", "a", 4000),
+    ]
+    (skipped,) = database.sql("SELECT n FROM ingest_reports WHERE outcome = 'skipped'").rows()
+    assert skipped["n"] == 2
 
 
 def test_the_route_claims_what_it_says(folder: Path) -> None:
