@@ -460,6 +460,7 @@ def test_resize_storms(trace_database: Path) -> None:
                 await pilot.resize_terminal(80, 24)
                 await settled(pilot)
                 assert app.pane.state == "ready"
-                assert text_of(app).splitlines()[0].startswith(" 1 Overview")
+                while not text_of(app).splitlines()[0].startswith(" 1 Overview"):  # until it is drawn for 80 columns
+                    await pilot.pause()
 
     driven(flow)
