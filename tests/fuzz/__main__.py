@@ -23,6 +23,7 @@ from typing import Final
 from tests.fuzz import harness
 from tests.fuzz.corpus import FORMATS
 from tests.fuzz.harness import Finding
+from tests.fuzz.totals import Totals
 
 SLOWER: Final = 10
 FLOOR_S: Final = 30.0
@@ -87,6 +88,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=10, help="so many of each format")
     parser.add_argument("--minutes", type=float, help="as many as there is time for, with one seed after the other")
     parser.add_argument("--keep", type=Path, help="with --case: write the files of the case into this folder")
+    parser.add_argument("--totals", type=Path, help="a JSON file that has the counts of the inputs so far, at any time")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker:
@@ -95,26 +97,33 @@ def main() -> int:
     names = given.format or [*harness.NAMES]
     if given.case is not None:
         return again(names, given.seed, given.case, given.keep)
-    run, findings = collections.Counter[str](), list[Finding]()
-    for name, found in as_asked(names, given):
-        run[name] += 1
+    return campaign(names, given)
+
+
+def campaign(names: list[str], given: argparse.Namespace) -> int:
+    """Run the cases that were asked for; print each finding, and at the end how many there were of what."""
+    totals, kinds = Totals(given.totals), collections.Counter[str]()
+    totals.write()
+    for seed, name, found in as_asked(names, given):
+        totals.add(seed, name, None if found is None else str(found))
         if found is not None:
-            findings.append(found)
+            kinds["sums" if " accounted for" in found.problem else found.problem] += 1
             sys.stdout.write(f"{found}\n")
             sys.stdout.flush()
-    kinds = collections.Counter("sums" if " accounted for" in one.problem else one.problem for one in findings)
+    totals.finish()
+    run = totals.done()
     sys.stdout.writelines(f"{count} × {name}\n" for name, count in run.items())
-    sys.stdout.write(f"{run.total()} inputs from seed {given.seed} on: {len(findings)} findings {dict(kinds)}\n")
-    return min(len(findings), 1)
+    sys.stdout.write(f"{run.total()} inputs from seed {given.seed} on: {kinds.total()} findings {dict(kinds)}\n")
+    return min(kinds.total(), 1)
 
 
-def as_asked(names: list[str], given: argparse.Namespace) -> Iterator[tuple[str, Finding | None]]:
-    """The cases of a seed, or of one seed after the other as long as there is time."""
+def as_asked(names: list[str], given: argparse.Namespace) -> Iterator[tuple[int, str, Finding | None]]:
+    """The cases of a seed, or of one seed after the other as long as there is time, each with its seed and format."""
     ends = None if given.minutes is None else time.monotonic() + 60 * given.minutes
     for seed in itertools.count(given.seed):
         cases = [(name, seed, case) for case in range(given.cases) for name in names]
         for (name, _, _), found in zip(cases, watched(cases), strict=True):
-            yield name, found
+            yield seed, name, found
             if ends is not None and time.monotonic() > ends:
                 return
         if ends is None:

@@ -8,7 +8,6 @@ has used so much processor time, so that a busy machine kills at the same moment
 from __future__ import annotations
 
 import argparse
-import collections
 import dataclasses
 import errno
 import functools
@@ -28,6 +27,7 @@ from kerneldb.errors import WarehouseError
 from tests.fuzz import calls, scenes
 from tests.fuzz.calls import Trap
 from tests.fuzz.scenes import COMMANDS, LAKE, NAME, Command, Contents, Files, Scene
+from tests.fuzz.totals import Totals
 
 EARLIEST_S: Final = 0.004
 ROOM: Final = 2 << 20
@@ -262,15 +262,19 @@ def run(given: argparse.Namespace) -> int:
     ):
         sys.stdout.write(NO_LAKE)
         names = [name for name in names if not COMMANDS[name].needs_lakes]
-    began, done, wrong = time.monotonic(), collections.Counter[str](), 0
+    totals = Totals(given.totals)
+    totals.write()
     for number, tried in _as_asked(names, given):
-        done[f"{tried.command}: {tried.kind}"] += 1
-        if tried.problem is not None:
-            wrong += 1
-            sys.stdout.write(f"{tried.command}: {tried.kind} {tried.when} (--scene {number}): {tried.problem}\n")
+        what = f"{tried.command}: {tried.kind}"
+        said = None if tried.problem is None else f"{what} {tried.when} (--scene {number}): {tried.problem}"
+        totals.add(number, what, said)
+        if said is not None:
+            sys.stdout.write(f"{said}\n")
             sys.stdout.flush()
+    totals.finish()
+    done, wrong = totals.done(), len(totals.findings)
     sys.stdout.writelines(f"{count} × {what}\n" for what, count in done.items())
-    sys.stdout.write(f"{done.total()} interrupted commands in {time.monotonic() - began:.0f} s: {wrong} findings\n")
+    sys.stdout.write(f"{done.total()} interrupted commands in {totals.seconds():.0f} s: {wrong} findings\n")
     return min(wrong, 1)
 
 
@@ -297,6 +301,7 @@ def main() -> int:
     parser.add_argument("--shard", default="1/1", metavar="I/N", help="only the I-th of N parts of the kills")
     parser.add_argument("--scene", type=int, default=0, help="another number: larger databases, with other traces")
     parser.add_argument("--minutes", type=float, help="as many as there is time for, with one scene after the other")
+    parser.add_argument("--totals", type=Path, help="a JSON file with the interruptions so far, at any time")
     parser.add_argument("--inner", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.inner:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kerneldb.ingest import readers
 from tests.conftest import ROOT
+from tests.fuzz import __main__ as campaigns
 from tests.fuzz import harness
 from tests.fuzz.corpus import FORMATS
+from tests.fuzz.harness import Finding
 
 FAULTS = (IndexError("planted"), ValueError("planted"), AssertionError("planted"))
 
@@ -50,6 +56,25 @@ def test_a_fault_of_a_reader_is_found(
     assert f"--seed 1 --format {name} --case {found.case}\n" in str(found)
     assert type(fault).__name__ in found.said
     assert harness.run(room, name, 1, found.case) is None
+
+
+def test_the_totals_outlast_what_cuts_a_campaign_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each input is counted in the file before the next one begins."""
+    done = [(3, "plan", None), (3, "ncu", Finding("ncu", 3, 0, "hangs")), (4, "plan", None)]
+
+    def cut(*_: object) -> Iterator[tuple[int, str, Finding | None]]:
+        yield from done
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(campaigns, "as_asked", cut)
+    file = tmp_path / "totals.json"
+    with pytest.raises(KeyboardInterrupt):
+        campaigns.campaign([], argparse.Namespace(totals=file, seed=3))
+    said = json.loads(file.read_text())
+    assert (said["finished"], said["total"], said["found"]) == (False, 3, 1)
+    assert said["by_number"] == {"3": {"plan": 1, "ncu": 1}, "4": {"plan": 1}}
+    assert "--seed 3 --format ncu --case 0" in said["findings"][0]
+    assert [*tmp_path.iterdir()] == [file]
 
 
 def _failing(fault: Exception) -> Any:
