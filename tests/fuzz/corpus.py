@@ -1,6 +1,7 @@
 """Small healthy files of every format, made by the builders of the other tests or printed by the tools themselves.
 
-A sample is what one capture leaves in a folder: name of the file → bytes. No file is larger than some ten KB.
+A sample is what one capture leaves in a folder: name of the file → bytes. No file is larger than some ten KB. A reader
+that is not named here has its sample in its own test, as SAMPLE of `tests/ingest/test_<reader>.py`.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gzip
+import importlib
 import io
 import json
 import sqlite3
@@ -17,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from kerneldb.ingest.readers import READERS
 from tests.conftest import ROOT
 from tests.fuzz import mutations
 from tests.ingest.traces import LAYOUTS, everything, kineto
@@ -236,6 +239,20 @@ def _samples(one: Format) -> list[Sample]:
     return list(one.samples())
 
 
+def of_its_test(reader: str) -> Format:
+    """The sample that the test of a reader holds, damaged as its first file looks."""
+    sample: Sample = importlib.import_module(f"tests.ingest.test_{reader}").SAMPLE
+    return Format(reader, lambda: iter([sample]), _way(next(iter(sample.values()))))
+
+
+def _way(content: bytes) -> Callable[[mutations.Dice, bytes], bytes]:
+    if content.startswith(b"SQLite format 3"):
+        return mutations.sqlite
+    if content.lstrip()[:1] in (b"{", b"["):
+        return mutations.json_text
+    return mutations.protobuf if b"\0" in content else mutations.table
+
+
 FORMATS: Final = {
     "pytorch": Format("pytorch", pytorch, mutations.json_text, counted=trace_events),
     "archives": Format("pytorch", archives, mutations.archive),
@@ -258,3 +275,4 @@ FORMATS: Final = {
     "power": Format("power", power_logs, mutations.table),
     "bundle": Format("bundle", bundles, mutations.json_text, ".json", whole=True),
 }
+FORMATS.update({name: of_its_test(name) for name in READERS if all(name != one.reader for one in FORMATS.values())})

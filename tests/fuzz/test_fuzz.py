@@ -6,16 +6,16 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+import types
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kerneldb.ingest import readers
 from tests.conftest import ROOT
 from tests.fuzz import __main__ as campaigns
-from tests.fuzz import harness
+from tests.fuzz import corpus, harness, mutations
 from tests.fuzz.corpus import FORMATS
 from tests.fuzz.harness import Finding
 
@@ -38,8 +38,22 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> harness.Room:
     return harness.Room.make(tmp_path_factory.mktemp("fuzz"))
 
 
-def test_every_reader_has_a_format() -> None:
-    assert {one.reader for one in FORMATS.values()} == {*readers.READERS, "pytorch"}
+@pytest.mark.parametrize(
+    ("content", "way"),
+    [
+        (b"#toy\na,1,2\n", mutations.table),
+        (b'\n{"a": 1}', mutations.json_text),
+        (b"SQLite format 3\0", mutations.sqlite),
+        (b"\x0a\x00", mutations.protobuf),
+    ],
+)
+def test_a_new_reader_has_the_sample_of_its_test(
+    monkeypatch: pytest.MonkeyPatch, content: bytes, way: Callable[..., bytes]
+) -> None:
+    sample = {"run.toy": content}
+    monkeypatch.setitem(sys.modules, "tests.ingest.test_toy", types.SimpleNamespace(SAMPLE=sample))
+    found = corpus.of_its_test("toy")
+    assert (found.reader, found.all(), found.mutate) == ("toy", [sample], way)
 
 
 @pytest.mark.parametrize(("number", "name"), [*enumerate(FORMATS)])
