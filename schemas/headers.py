@@ -32,6 +32,7 @@ UNIT: Final = r"(?:\[([^\]]+)\] )?"
 TABLE_COLUMN: Final = re.compile(rf"^    (\w+) ([A-Z]\w*(?:\(.+?\))?(?:\[\])?)( NOT NULL)?,?  -- {UNIT}(.+)$")
 COLUMN: Final = re.compile(r"(\w+) ([A-Z][^\[:]*(?:\[\])?)(?: \[([^\]]+)\])?: (.+)")
 SHARED: Final = re.compile(r"(.+): as in (\w+)(?:, without (.+))?")
+REMEDY: Final = "Name an object of docs/schema.md that has it, or say what it is: `name TYPE [unit]: meaning`."
 ARGUMENT: Final = re.compile(rf"(\w+): {UNIT}(.+)")
 
 
@@ -97,12 +98,19 @@ def read(text: str, subject: str) -> Header:
     kind, name, parameters = found.group(1).lower(), found.group(2), found.group(3)
     meaning, notes, sections = _comment(text[: found.start()])
     if not meaning:
-        message = f"{name}: a comment says what it is"
+        message = f"{file_of(subject, name)}: a comment above it must say what it is"
         raise ValueError(message)
-    columns = _of_table(text[found.end() :]) if kind == "table" else _of_query(name, sections["Columns:"])
+    columns = (
+        _of_table(text[found.end() :]) if kind == "table" else _of_query(file_of(subject, name), sections["Columns:"])
+    )
     arguments = _arguments(parameters or "", _entries(sections["Arguments:"]))
     example = "\n".join(line.removeprefix("  ") for line in sections["Example:"]) or None
     return Header(name, subject, kind, meaning, notes, tuple(arguments), tuple(columns), example, text)
+
+
+def file_of(subject: str, name: str) -> str:
+    """Where an object is made."""
+    return f"schemas/{subject}/{name}.sql"
 
 
 def _comment(text: str) -> tuple[str, tuple[str, ...], dict[str, list[str]]]:
@@ -138,7 +146,7 @@ def _entries(lines: list[str]) -> Iterator[str]:
         yield entry
 
 
-def _of_query(name: str, lines: list[str]) -> Iterator[Column | Shared]:
+def _of_query(file: str, lines: list[str]) -> Iterator[Column | Shared]:
     for entry in _entries(lines):
         if shared := SHARED.fullmatch(entry):
             names, other, without = shared.groups()
@@ -147,7 +155,7 @@ def _of_query(name: str, lines: list[str]) -> Iterator[Column | Shared]:
             kept, kind, unit, meaning = column.groups()
             yield Column(kept, kind, unit, meaning)
         else:
-            message = f"{name}: no column: {entry!r}"
+            message = f"{file}: not a column: {entry!r}. Write `name TYPE [unit]: meaning` or `name: as in OBJECT`."
             raise ValueError(message)
 
 
@@ -187,26 +195,36 @@ def _arguments(parameters: str, entries: Iterator[str]) -> Iterator[Argument]:
 
 
 def columns_of(headers: Mapping[str, Header], name: str) -> tuple[Column, ...]:
-    """The columns of an object with those that it shares with others. Raises KeyError for one that is nowhere."""
-    return tuple(_column_of(headers, name, column) for column in _names_of(headers, name))
+    """The columns of an object with those that it shares with others. Raises ValueError for one that is nowhere."""
+    return tuple(_column_of(headers, headers[name], column) for column in _names_of(headers, headers[name]))
 
 
-def _names_of(headers: Mapping[str, Header], name: str) -> Iterator[str]:
-    for entry in headers[name].columns:
+def _names_of(headers: Mapping[str, Header], header: Header) -> Iterator[str]:
+    for entry in header.columns:
         if isinstance(entry, Column):
             yield entry.name
         elif entry.names:
             yield from entry.names
         else:
-            yield from (one for one in _names_of(headers, entry.object) if one not in entry.without)
+            other = _other(headers, header, entry)
+            yield from (one for one in _names_of(headers, other) if one not in entry.without)
 
 
-def _column_of(headers: Mapping[str, Header], name: str, column: str) -> Column:
-    for entry in headers[name].columns:
-        if isinstance(entry, Shared):
-            if column in entry.names or not (entry.names or column in entry.without):
-                return _column_of(headers, entry.object, column)
-        elif entry.name == column:
-            return entry
-    message = f"{name} has no column {column}"
-    raise KeyError(message)
+def _column_of(headers: Mapping[str, Header], header: Header, column: str) -> Column:
+    for entry in header.columns:
+        if isinstance(entry, Column):
+            if entry.name == column:
+                return entry
+        elif column in entry.names or not (entry.names or column in entry.without):
+            return _column_of(headers, _other(headers, header, entry, column), column)
+    raise AssertionError(column)
+
+
+def _other(headers: Mapping[str, Header], header: Header, shared: Shared, column: str | None = None) -> Header:
+    other = headers.get(shared.object)
+    if other is not None and (column is None or column in _names_of(headers, other)):
+        return other
+    lacks = f"has no column {column}" if other is not None else "is no table, view or macro"
+    written = f"{file_of(header.subject, header.name)}: `{column or '*'}: as in {shared.object}`"
+    message = f"{written}, but {shared.object} {lacks}. {REMEDY}"
+    raise ValueError(message)

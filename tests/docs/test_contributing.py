@@ -108,9 +108,9 @@ def test_the_macro_answers_as_its_header_says(folder: Path) -> None:
     assert header.example is not None
     with duckdb.connect(str(folder / "kernels.duckdb"), read_only=True) as con:
         con.execute(sql.replace("REPLACE MACRO", "REPLACE TEMP MACRO"))
-        assert con.execute(header.example).fetchall() == [("toys", "OTHER", 4, 0)]
+        assert con.execute(header.example).fetchall() == [("toys", "timeline", "OTHER", 4, 0)]
         found = con.execute("FROM short_kernels(below_ns := 10001)")
-        assert [column[0] for column in found.description] == ["trace", "category", "n", "short", "short_ns"]
-        assert found.fetchall() == [("toys", "OTHER", 4, 4, 40_000)]
+        assert [column[0] for column in found.description] == ["trace", "timing", "category", "n", "short", "short_ns"]
+        assert found.fetchall() == [("toys", "timeline", "OTHER", 4, 4, 40_000)]
         con.execute("CREATE TEMP VIEW one AS FROM kernels WHERE name = 'other_kernel'")
         assert con.execute("SELECT n FROM short_kernels('one')").fetchall() == [(1,)]

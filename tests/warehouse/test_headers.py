@@ -78,16 +78,30 @@ def test_the_columns_of_a_table() -> None:
     ("text", "message"),
     [
         ("SELECT 1;", "makes no table, view or macro"),
-        ("CREATE OR REPLACE VIEW v AS SELECT 1;", "v: a comment says what it is"),
+        ("CREATE OR REPLACE VIEW v AS SELECT 1;", "schemas/core/v.sql: a comment above it must say what it is"),
         (
             "-- What.\n--\n-- Columns:\n--   start: when\nCREATE OR REPLACE VIEW v AS SELECT 1;",
-            "v: no column: 'start: when'",
+            "schemas/core/v.sql: not a column: 'start: when'. Write `name TYPE",
         ),
     ],
 )
 def test_a_header_that_does_not_read(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         headers.read(text, "core")
+
+
+@pytest.mark.parametrize(
+    ("shared", "said"),
+    [
+        ("name: as in nosuch", "`name: as in nosuch`, but nosuch is no table, view or macro. Name an object"),
+        ("*: as in nosuch", r"`\*: as in nosuch`, but nosuch is no table"),
+        ("nosuch: as in things", "`nosuch: as in things`, but things has no column nosuch. Name an object"),
+    ],
+)
+def test_columns_that_are_shared_with_nothing(shared: str, said: str) -> None:
+    view = headers.read(f"-- What.\n-- Columns:\n--   {shared}\nCREATE OR REPLACE VIEW v AS SELECT 1;", "time")
+    with pytest.raises(ValueError, match=f"^schemas/time/v.sql: {said}"):
+        headers.columns_of({"v": view, "things": headers.read(TABLE, "core")}, "v")
 
 
 def test_shared_columns_are_those_of_the_other_object() -> None:
