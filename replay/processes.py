@@ -16,8 +16,12 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from kerneldb.replay.errors import FAILURES, ReplayError, first_line
+
+REGISTRIES: Final = (("kerneldb.replay.routes", "Route"), ("kerneldb.replay.rewrites", "Rewrite"))
+"""What a named module may extend: a package with `known`, and the class whose subclasses it registers."""
 
 
 def die_with_parent(by: signal.Signals = signal.SIGKILL) -> None:
@@ -76,7 +80,7 @@ def import_named(module: str) -> None:
 
 
 def import_all(modules: Sequence[str]) -> None:
-    """Import the modules that the user names. Raises ReplayError where one cannot be."""
+    """Import the modules that the user names. Raises ReplayError where one cannot be, or leaves out a registration."""
     for module in modules:
         try:
             with importing():
@@ -84,3 +88,15 @@ def import_all(modules: Sequence[str]) -> None:
         except (*FAILURES, ImportError, OSError, SyntaxError) as error:
             message = f"cannot import {module}: {error if isinstance(error, ImportError) else first_line(error)}"
             raise ReplayError(message) from error
+        for name in unregistered(module):
+            raise ReplayError(f"{module} does not register its class {name}: end it with `register({name}())`")
+
+
+def unregistered(module: str) -> Iterator[str]:
+    """The classes of an imported module that nobody would ask: routes and rewrites of which none is registered."""
+    made = [kind for kind in vars(sys.modules[module]).values() if isinstance(kind, type) and kind.__module__ == module]
+    for package, base in REGISTRIES:
+        if registry := sys.modules.get(package):
+            extended = [kind for kind in made if issubclass(kind, getattr(registry, base))]
+            known = registry.known() if extended else ()
+            yield from (kind.__name__ for kind in extended if not any(isinstance(one, kind) for one in known))

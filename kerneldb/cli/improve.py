@@ -78,7 +78,7 @@ def improve(*, traces: tuple[str, ...], output: Output, **given: Any) -> None:
     request = Request(traces=traces, iteration=given["iteration"], in_context=True, among=given["where"])
     planned = improving.plan_improvements(database.warehouse, request, host=given["device"] == "cpu")
     if given["dry_run"]:
-        _list(planned, output)
+        _list(planned, given["modules"], output)
         return
     share = share_of(given["until_time"]) if given["until_time"] else 1.0
     asked = Asked(given["device"], given["seconds"], given["allow"], given["modules"], share=share)
@@ -92,11 +92,13 @@ def improve(*, traces: tuple[str, ...], output: Output, **given: Any) -> None:
         _verify(given, found, planned, asked, output)
 
 
-def _list(planned: Plan, output: Output) -> None:
+def _list(planned: Plan, modules: Sequence[str], output: Output) -> None:
     import pyarrow as pa
 
     from kerneldb.replay import rewrites
+    from kerneldb.replay.processes import import_all
 
+    import_all(modules)
     for step in planned.steps:
         note(f"{step.trace}, {step.iteration}: {len(step.calls):,} calls")
     rows = [{"rewrite": one.name, "about": one.about, "needs_allow": one.precision} for one in rewrites.known()]

@@ -1,4 +1,4 @@
-"""The reader, the view and the route that CONTRIBUTING.md shows work as they stand there."""
+"""The reader, the view, the route and the rewrite that CONTRIBUTING.md shows work as they stand there."""
 
 from __future__ import annotations
 
@@ -91,6 +91,27 @@ def test_the_route_claims_what_it_says(folder: Path) -> None:
         row["route"]: row["launches"] for row in replay(folder, "--dry-run") if row["route"] in {"scale", "none"}
     }
     assert launches == {"scale": 3, "none": 1}
+
+
+@needs_torch
+def test_the_rewrite_computes_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from kerneldb.replay import processes, rewrites
+    from kerneldb.replay.rewrites.check import check
+    from tests.replay.taped import flow_of, inputs_of
+
+    (tmp_path / "silu_rewrite.py").write_text(block("python", "Adding a rewrite"), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    before = rewrites.known()
+    processes.import_all(["silu_rewrite"])
+    (added,) = set(rewrites.known()) - set(before)
+    del rewrites._REWRITES[added.name]
+    flow = flow_of(lambda x: torch.mul(x, torch.sigmoid(x)) + 1, torch.randn(4, 8))
+    (proposal,) = added.find(flow)
+    assert proposal.region is not None
+    assert proposal.make is not None
+    assert check(proposal.region, proposal.make(), inputs_of(flow, proposal)).refused is None
 
 
 @pytest.mark.thorough

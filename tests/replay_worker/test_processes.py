@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kerneldb.replay import processes
+from kerneldb.replay.errors import ReplayError
 from kerneldb.replay.host import run as host
 from kerneldb.replay.options import Options
 from kerneldb.replay.recording import ranks
@@ -72,6 +75,24 @@ def test_a_named_package_may_have_folders_in_several_places(hostile: Path, monke
     assert Path(str(sys.modules["in_two_places.here"].__file__)).parent == hostile / "in_two_places"
     for name in ("in_two_places", "in_two_places.here"):
         monkeypatch.delitem(sys.modules, name)
+
+
+@pytest.mark.parametrize(("package", "base"), processes.REGISTRIES)
+def test_a_class_that_is_not_registered_is_named(hostile: Path, package: str, base: str) -> None:
+    name = f"idle_{base.lower()}"
+    code = f"from {package} import {base}, register\n\n\nclass Mine({base}):\n    name = 'mine'\n"
+    (hostile / f"{name}.py").write_text(code)
+    with pytest.raises(ReplayError, match=rf"^{name} does not register its class Mine: end it with `register\(Mine"):
+        processes.import_all([name])
+    del sys.modules[name]
+
+
+@pytest.mark.parametrize("package", [package for package, _ in processes.REGISTRIES])
+def test_no_class_of_ours_is_left_out(package: str) -> None:
+    pytest.importorskip("torch")
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+        importlib.import_module(module.name)
+        assert list(processes.unregistered(module.name)) == []
 
 
 def test_a_worker_imports_a_named_module_of_the_current_folder(hostile: Path, tmp_path: Path) -> None:
