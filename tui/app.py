@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from textual.screen import Screen
     from textual.timer import Timer
 
+    from kerneldb.tui.model import Pointed
     from kerneldb.tui.pane import Pane
 
 WATCH_S: Final = 1.0
@@ -61,8 +62,8 @@ class KerneldbApp(Typing):
     """The terminal interface on one database file.
 
     `choice` says what is looked at, `store` answers, `signature` is the kernel under the cursor (or None), `time_ns` a
-    time that the timeline is to go to, `marked` are traces marked with space (the first is the one that `d` compares
-    with). `saved` is what outlasts the session.
+    time that the timeline is to go to, `pointed` a kernel to whose call, `marked` are traces marked with space (the
+    first is the one that `d` compares with). `saved` is what outlasts the session.
     """
 
     CSS_PATH = "kerneldb.tcss"
@@ -111,6 +112,7 @@ class KerneldbApp(Typing):
         self.history = History(choice or Choice())
         self.signature: str | None = None
         self.time_ns: int | None = None
+        self.pointed: Pointed | None = None
         self.marked: tuple[str, ...] = ()
         self._first = first
         self._watch = watch
@@ -387,10 +389,18 @@ class KerneldbApp(Typing):
         panel = self.screen.query_one(KeyPanel)
         panel.scroll_relative(y=pages * max(panel.size.height - 1, 1), animate=False)
 
+    @property
+    def _is_hidden(self) -> bool:
+        """Whether the screen in front shows a sentence in place of what it showed before, or nothing yet."""
+        pane = next((one for one in self._panes.values() if one.display), None)
+        return pane is None or not pane.composed or pane.has_class("-sentence")
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The panel of keys takes its keys while it is open; else they are the screen's."""
+        """The panel of keys takes its keys while it is open, else they are the screen's; what is hidden has no call."""
         if action == "keys_panel":
             return bool(self.screen_stack and self.screen.query(KeyPanel))
+        if action == "call":
+            return not self._is_hidden
         return super().check_action(action, parameters)
 
     async def action_leave_off(self) -> None:
@@ -495,6 +505,14 @@ class KerneldbApp(Typing):
     def action_diff(self) -> None:
         """Compare with the marked trace."""
         self.show("diff")
+
+    def action_call(self) -> None:
+        """Go to the call that launched what the cursor is on."""
+        self.pointed = None if self._is_hidden else self.pane.pointed()
+        if self.pointed is None:
+            self.notify("No kernel and no launch is under the cursor.", markup=False)
+        else:
+            self.show("timeline")
 
     def action_zoom(self) -> None:
         """Let the screen have the whole terminal, or give the rest its place again."""

@@ -32,9 +32,12 @@ if TYPE_CHECKING:
 
 WITHOUT_KEY: Final = (
     Binding("", "clear", "Clear the Selection", tooltip="Look at everything again"),
+    Binding(
+        "c", "call", "Call", tooltip="The call that launched what the cursor is on; of a kernel, its longest launch"
+    ),
     Binding("g", "level", "Next level", tooltip="Operators, kernels, signatures, launches"),
 )
-"""Actions of the application that no key of its own does: `g` is a key of some screens."""
+"""Actions of the application that no key of its own does: `c` and `g` are keys of some screens."""
 UNITS_NS: Final = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 KEYS: Final = "123456789abcdefghijklmnopqrstuvwxyz"
 """One for each of the first cells of a row; further ones are chosen by the cursor."""

@@ -8,7 +8,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kerneldb.selection import Selection
 
@@ -93,6 +93,23 @@ class Choice:
 def command_line(database: str, arguments: Sequence[str], choice: Choice | None = None) -> str:
     """A line for the shell: `kerneldb --db FILE ARGUMENTS --where TEXT`."""
     return shlex.join(["kerneldb", "--db", database, *arguments, *(choice.arguments() if choice else [])])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pointed:
+    """A kernel under a cursor: a launch (id of its trace, and its index), else a signature (in one trace, or any)."""
+
+    signature_id: str | None
+    trace: str | None = None
+    launch: tuple[str, int] | None = None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any], trace: str | None = None) -> Pointed | None:
+        """What a row of a table names; None where it names none."""
+        signature_id, trace_id, index = (row.get(name) for name in ("signature_id", "trace_id", "launch_index"))
+        signature_id = signature_id if isinstance(signature_id, str) else None
+        launch = (trace_id, index) if isinstance(trace_id, str) and isinstance(index, int) else None
+        return cls(signature_id, trace, launch) if signature_id or launch else None
 
 
 class History:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 from textual.binding import Binding
 from textual.containers import Vertical
@@ -20,10 +20,16 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from kerneldb.tui.app import KerneldbApp
-    from kerneldb.tui.model import Choice
+    from kerneldb.tui.model import Choice, Pointed
     from kerneldb.tui.store import Store
 
 State = Literal["loading", "ready", "empty", "error"]
+
+
+CALL: Final = Binding(
+    "c", "app.call", "Call", tooltip="Go to the call that launched it; of a kernel, its longest launch"
+)
+"""The key of screens on which the cursor may be on a kernel: they say on which by `pointed`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,6 +94,10 @@ class Pane(Widget):
 
     def choice_changed(self) -> None:
         """The Selection is another one now; `load` follows by itself when the pane is on screen."""
+
+    def pointed(self) -> Pointed | None:
+        """The kernel or the launch under the cursor; None where it is on none."""
+        return None
 
     def command(self) -> str | None:
         """The shell line that prints what is shown, for `^y`; None where there is none."""

@@ -339,6 +339,16 @@ def first_of(con: Connection, selection: Selection, signature_id: str) -> Row | 
     return told(con, _places(con, "tui_timeline_launch", params, selection))
 
 
+def longest_of(con: Connection, selection: Selection, signature_id: str, trace: str | None = None) -> Row | None:
+    """The longest selected launch of a signature in a trace (None: any); `n` of the row: of how many it is the longest.
+
+    Where the call of any of these launches is known, it is one of those.
+    """
+    found = _places(con, "tui_timeline_longest_of", {"signature_id": signature_id, "trace": trace}, selection)
+    longest = told(con, found)
+    return None if longest is None else {**longest, "n": found[0]["n"]}
+
+
 def labels(
     con: Connection, shown: Axis, selection: Selection, stretch: Stretch, least_ns: int, most: int
 ) -> list[Label]:

@@ -13,6 +13,7 @@ SELECT
     start_ns,
     end_ns,
     duration_ns,
+    launch_start_ns,
     signature_id
 FROM selection
 WHERE timing = 'timeline' AND start_ns IS NOT NULL;

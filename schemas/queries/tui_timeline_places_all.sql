@@ -8,6 +8,7 @@ SELECT
     coalesce(2 * l.stream, 2 * l.queue + 1) AS lane,
     l.start_ns,
     l.end_ns,
+    l.launch_start_ns,
     l.signature_id
 FROM launches AS l
 LEFT JOIN (SELECT trace_id, name AS trace FROM traces) AS t USING (trace_id)

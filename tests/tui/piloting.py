@@ -278,7 +278,7 @@ def _forget(app: KerneldbApp) -> None:
     app._panes.clear()
     app._made.clear()
     app.saved, app.history = SavedHistory(), History(Choice())
-    app.signature = app.time_ns = app._held = None
+    app.signature = app.time_ns = app.pointed = app._held = None
     app.marked, app._busy, app._clipboard = (), 0, ""
     app.theme = DEFAULT_THEME
     app.app_resume_signal.unsubscribe(app)

@@ -13,8 +13,8 @@ from textual.widgets import Static
 
 from kerneldb.tui import numbers, theme
 from kerneldb.tui.dialogs import Pick
-from kerneldb.tui.model import Choice
-from kerneldb.tui.pane import Copy, Pane, kernel_copies
+from kerneldb.tui.model import Choice, Pointed
+from kerneldb.tui.pane import CALL, Copy, Pane, kernel_copies
 from kerneldb.tui.widgets.columns import Column, text
 from kerneldb.tui.widgets.table import ArrowRows, Row, Table
 
@@ -103,6 +103,7 @@ class DiffPane(Pane):
         Binding("plus,equals_sign,greater_than_sign", "threshold(1)", "Threshold", key_display="+"),
         Binding("minus,less_than_sign", "threshold(-1)", "less", key_display="-"),
         Binding("u", "unchanged", "Unchanged"),
+        CALL,
     ]
 
     def __init__(self) -> None:
@@ -254,6 +255,14 @@ class DiffPane(Pane):
     def _chosen(self, event: Table.Chosen) -> None:
         if (row := event.table.row) is not None:
             self.shell.show_signature(row["signature_after"] or row["signature_before"])
+
+    def pointed(self) -> Pointed | None:
+        """The kernel under the cursor in trace B, or in A where it is only there."""
+        row = self.query_one(Table).row
+        if row is None or self.asked is None:
+            return None
+        after = row["signature_after"]
+        return Pointed(after or row["signature_before"], self.asked.after if after else self.asked.before)
 
     def command(self) -> str | None:
         """The same comparison on the command line."""

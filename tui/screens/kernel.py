@@ -21,8 +21,8 @@ from kerneldb.errors import KerneldbError
 from kerneldb.output.text import display_width, format_value
 from kerneldb.tui import numbers, theme
 from kerneldb.tui.empty_messages import why_empty
-from kerneldb.tui.model import Choice, equals
-from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.model import Choice, Pointed, equals
+from kerneldb.tui.pane import CALL, Copy, Pane
 from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.columns import Column, lines, short_shape, text
 from kerneldb.tui.widgets.table import Box, Table
@@ -260,6 +260,7 @@ class KernelPane(Pane):
         Binding("l", "launches", "Launches", tooltip="Look at the launches of this signature"),
         Binding("full_stop", "launch(1)", "Next launch", show=False, key_display="."),
         Binding("comma", "launch(-1)", "Previous launch", show=False, key_display=","),
+        CALL,
     ]
 
     def __init__(self) -> None:
@@ -487,6 +488,12 @@ class KernelPane(Pane):
         self.action_launches(*((equals("phase", phase),) if phased else ()), traces=(row["trace"],))
 
     # What the application asks for.
+
+    def pointed(self) -> Pointed | None:
+        """The launch that the title tells of, else the signature."""
+        return (
+            None if self.page is None else Pointed.of({"signature_id": self.page.signature_id, **(self.launch or {})})
+        )
 
     def command(self) -> str | None:
         """`kerneldb show`."""

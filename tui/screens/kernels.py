@@ -15,8 +15,8 @@ from textual.widgets import Static
 
 from kerneldb.tui import numbers
 from kerneldb.tui.empty_messages import why_empty
-from kerneldb.tui.model import LEVELS, Level, both, equals, quoted
-from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.model import LEVELS, Level, Pointed, both, equals, quoted
+from kerneldb.tui.pane import CALL, Copy, Pane
 from kerneldb.tui.screens.kernel_table import COLUMNS, SORTS, LaunchRows, decorated, merged, op_condition, widened
 from kerneldb.tui.widgets.columns import kernel_facts
 from kerneldb.tui.widgets.table import ArrowRows, Row, Rows, Table
@@ -95,6 +95,7 @@ class KernelsPane(Pane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("g", "app.level", "Level", tooltip="Operators, kernels, signatures, launches"),
         Binding("G", "app.level(-1)", "Level back", show=False),
+        CALL,
         Binding("space", "mark", "Mark", show=False, tooltip="Mark; Enter then looks at the marked ones"),
         Binding("h", "columns", "Columns", show=False),
         Binding("n", "detail", "Detail", show=False, tooltip="Everything about the kernel under the cursor"),
@@ -335,6 +336,10 @@ class KernelsPane(Pane):
         return rows.table[column].to_pylist().count(row[column]) if isinstance(rows, ArrowRows) else 1
 
     # What the application asks for.
+
+    def pointed(self) -> Pointed | None:
+        """The launch under the cursor, else the largest signature of the row."""
+        return Pointed.of(self.table.row or {})
 
     def command(self) -> str | None:
         """The line that prints the table."""

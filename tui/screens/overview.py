@@ -15,8 +15,8 @@ from textual.widgets import Label, Static
 from kerneldb.errors import QueryError
 from kerneldb.tui import numbers
 from kerneldb.tui.empty_messages import no_traces, why_empty
-from kerneldb.tui.model import equals
-from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.model import Pointed, equals
+from kerneldb.tui.pane import CALL, Copy, Pane
 from kerneldb.tui.screens.kernel_table import op_condition
 from kerneldb.tui.widgets.columns import Column, text
 from kerneldb.tui.widgets.table import Box, Table
@@ -135,6 +135,7 @@ class OverviewPane(Pane):
             tooltip="Busy time and verdict also of very many launches",
         ),
         Binding("g", "app.level", "Level", show=False),
+        CALL,
     ]
 
     def __init__(self) -> None:
@@ -341,6 +342,11 @@ class OverviewPane(Pane):
         self.shell.show("kernels")
 
     # What the application asks for.
+
+    def pointed(self) -> Pointed | None:
+        """The largest kernel of the row under the cursor."""
+        focused = self.screen.focused
+        return Pointed.of((focused if isinstance(focused, Table) else self.box("top").table).row or {})
 
     def command(self) -> str | None:
         """The largest kernels, as a line for the shell."""

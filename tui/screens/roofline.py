@@ -12,8 +12,9 @@ from textual.widgets import Static
 
 from kerneldb.tui import theme
 from kerneldb.tui.empty_messages import why_empty
+from kerneldb.tui.model import Pointed
 from kerneldb.tui.numbers import amount, count, duration, fit, percent, safe, several
-from kerneldb.tui.pane import Copy, Pane, kernel_copies
+from kerneldb.tui.pane import CALL, Copy, Pane, kernel_copies
 from kerneldb.tui.widgets.scatter import Dot, Plane, Roof, Scatter
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class RooflinePane(Pane):
         Binding("end", "walk(1000000)", "Least time", show=False),
         Binding("n", "normalize", "Normalized"),
         Binding("enter", "open", "Kernel"),
+        CALL,
     ]
 
     def __init__(self) -> None:
@@ -141,6 +143,11 @@ class RooflinePane(Pane):
         """Everything about the kernel."""
         if self.rows:
             self.shell.show_signature(self.rows[self.place]["signature_id"])
+
+    def pointed(self) -> Pointed | None:
+        """The kernel of the dot under the cursor, in its trace."""
+        row = self.rows[self.place] if self.rows else {}
+        return Pointed.of(row, row.get("trace"))
 
     def command(self) -> str | None:
         """The same points on the command line."""

@@ -12,8 +12,8 @@ from textual.widgets import OptionList
 from kerneldb.output.text import display_width
 from kerneldb.output.values import python_values
 from kerneldb.tui import numbers
-from kerneldb.tui.model import Choice, both, equals
-from kerneldb.tui.pane import Copy, Pane
+from kerneldb.tui.model import Choice, Pointed, both, equals
+from kerneldb.tui.pane import CALL, Copy, Pane
 from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.columns import Column, plain
 from kerneldb.tui.widgets.sql_editor import OfferList, SqlEditor
@@ -62,6 +62,7 @@ class SqlPane(Pane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("u", "use", "Use as filter", tooltip="Look at the launches that the row under the cursor names"),
         Binding("i", "edit", "Edit", show=False),
+        CALL,
         Binding("ctrl+j,f9", "run", "Run", show=False, key_display="^j"),
         Binding("ctrl+x", "stop", "Cancel", show=False, key_display="^x"),
         Binding("f2", "catalogue", "Catalogue", tooltip="Tables, views and macros with their columns"),
@@ -246,6 +247,11 @@ class SqlPane(Pane):
         return False
 
     # What the application asks for.
+
+    def pointed(self) -> Pointed | None:
+        """The launch or the signature that the row under the cursor names."""
+        row = self.table.row or {}
+        return Pointed.of(row, row.get("trace"))
 
     def command(self) -> str | None:
         """`kerneldb query`; it knows one WHERE text, so trace names become part of that."""

@@ -12,12 +12,13 @@ from kerneldb.api.tracks import Line, Track
 from kerneldb.selection import Selection
 from kerneldb.tui.early_keys import queued
 from kerneldb.tui.model import both, equals
-from kerneldb.tui.numbers import duration, several
+from kerneldb.tui.numbers import duration, safe, several
 from kerneldb.tui.pane import Copy
 from kerneldb.tui.screens.timeline_data import origin
 from kerneldb.tui.screens.timeline_lanes import LanesPane
 from kerneldb.tui.screens.timeline_tracks import about_event, inmost, table
 from kerneldb.tui.tasks import supersede
+from kerneldb.tui.widgets.gantt import Gantt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -27,10 +28,13 @@ if TYPE_CHECKING:
     from kerneldb.api.queries import Connection
     from kerneldb.api.timeline import Axis, Stretch
     from kerneldb.api.tracks import Event, Gap, Lines
+    from kerneldb.tui.model import Pointed
     from kerneldb.tui.widgets.table import Row
 
 NAMED_IN_RANGE: Final = 25
 """Names of each kind that the table of a range holds."""
+BESIDE: Final = 2
+"""A call and its launch are shown with such a part of their time on either side."""
 MOST_ON_PATH: Final = 200_000
 """With more launches than this, a critical path takes minutes."""
 
@@ -38,6 +42,13 @@ MOST_ON_PATH: Final = 200_000
 def beside(con: Connection, shown: Axis, stretch: Stretch, *, sums: bool) -> Lines:
     """What stands beside the launches of a stretch, idle times but for."""
     return tracks.host(con, shown, stretch, stretch.step_ns, sums=sums) | tracks.counters(con, shown, stretch)
+
+
+def launch_at(con: Connection, selection: Selection, pointed: Pointed) -> Row | None:
+    """The launch that a cursor is on; of a signature the longest, with the number `n` of those it is the longest of."""
+    if pointed.launch is not None:
+        return timeline.launch(con, selection, *pointed.launch)
+    return timeline.longest_of(con, selection, pointed.signature_id or "", pointed.trace)
 
 
 def path_of(con: Connection, traces: Sequence[str]) -> list[Row]:
@@ -90,6 +101,40 @@ class TimelinePane(LanesPane):
         self._search = ""
         self._told: tuple[Track, int, Event | None, str, Row | None] | None = None
         """Track and time that were asked about, the event there, what it led to, the launch that it is linked with."""
+
+    async def load(self) -> str | None:
+        """The lanes, and the call that another screen asked for."""
+        sentence = await super().load()
+        self.shell.pointed = None  # once, and also where there is no timeline to find it on
+        return sentence
+
+    async def _jump(self) -> None:
+        pointed = self.shell.pointed
+        if pointed is None:
+            await super()._jump()
+            return
+        launch = await self.store.read(launch_at, self.choice.selection(), pointed)
+        if launch is None or all(one.trace_id != launch["trace_id"] for one in self.axis.traces):
+            self.shell.notify("No launch of it is on this timeline: none of the Selection has times.", markup=False)
+        else:
+            await self._show_call(launch)
+
+    async def _show_call(self, launch: Row) -> None:
+        """The cursor to the call of a launch, with both in view."""
+        self._jumped_to = self.shell.signature
+        if (n := launch.get("n", 1)) > 1:
+            name = safe(launch["short_name"] or launch["kind"])
+            self.shell.notify(f"{name}: the longest of {n:,} launches", markup=False)
+        self.launch, self.lane, self.track = launch, timeline.lane_of(self.axis, launch), None
+        begins, ends = self._times(launch)
+        self.cursor_ns = begins
+        if self._stand_at_call(launch):
+            begins = self.cursor_ns
+        margin = max((ends - begins) // BESIDE, self.query_one(Gantt).columns)
+        self.first_ns, self.last_ns = begins - margin, max(ends, begins) + margin
+        self._clamp()
+        await self._view()
+        supersede(self, "told", self._tell)
 
     # What stands beside the launches.
 
@@ -183,10 +228,15 @@ class TimelinePane(LanesPane):
             self._go_to_call(launch)
 
     def _go_to_call(self, launch: Row) -> None:
+        if self._stand_at_call(launch):
+            self._arrive()
+
+    def _stand_at_call(self, launch: Row) -> bool:
+        """Put the cursor at the call of a launch; where it is not known, say so."""
         start, caller = launch["launch_start_ns"], launch["caller"]
         if start is None:
             self.shell.notify("The trace does not say which call launched this.", markup=False)
-            return
+            return False
         lane = timeline.lane_of(self.axis, launch)
         self.launch, self.lane = launch, lane
         if caller is not None:
@@ -195,7 +245,7 @@ class TimelinePane(LanesPane):
         if self.cursor_ns < 0:
             self.shell.notify("The call began before the first launch, where the axis begins.", markup=False)
             self.cursor_ns = 0
-        self._arrive()
+        return True
 
     @queued
     def action_range(self) -> None:

@@ -384,7 +384,8 @@ class LanesPane(Pane):
 
     def shown(self) -> None:
         """The pane came to the front: perhaps another kernel was looked at meanwhile."""
-        sought = self.shell.time_ns is not None or self.shell.signature not in {None, self._jumped_to}
+        asked = self.shell.pointed is not None or self.shell.time_ns is not None
+        sought = asked or self.shell.signature not in {None, self._jumped_to}
         self._stale = self._stale or (sought and bool(self.axis.traces))
         super().shown()
 
