@@ -126,7 +126,7 @@ def _served(database: kerneldb.Database, trace: str, found: dict[str, Any]) -> I
 def _browsed(url: str) -> dict[str, Any]:
     """What the script says."""
     program = shutil.which("chromium") or shutil.which("google-chrome") or sys.exit("no Chromium on this machine")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # processes of a killed browser still write
         flags = [
             "--headless=new",
             "--no-sandbox",
