@@ -20,8 +20,9 @@ from kerneldb.replay.errors import FAILURES, first_line
 from kerneldb.replay.rewrites.region import CannotTryError, Region, graph
 
 LIMIT: Final = 2.0
-SLIGHT: Final = 1e-4
-"""Errors below this share of the result, however exact the original is, pass where less precision is allowed."""
+SLIGHT: Final = 2.0**-10
+"""Errors below this share of the result, however exact the original is, pass where less precision is allowed: numbers
+of TF32 and float16 have ten bits behind the first, so that a product in either may lose as much."""
 SINGLE: Final = 2.0
 """How much more than `LIMIT` the largest single error may be."""
 VERY_LOW: Final = 1e4
@@ -102,7 +103,7 @@ def _worse(worst: Checked, one: Errors, name: str, limit: float, slight: float) 
     refused = worst.refused
     if refused is None and not math.isfinite(one.rewritten):
         refused = f"infinite, or no number, where the original is finite, on {name} values"
-    elif refused is None and not (ratio <= limit or one.rewritten <= slight):
+    elif refused is None and not (ratio <= limit or one.rewritten <= slight * one.allowed):
         refused = f"error {one.rewritten:.3g} of {one.of} where the original has {one.original:.3g}, on {name} values"
     high = ratio if not ratio <= worst.ratio else worst.ratio
     on = name if high != worst.ratio else worst.on

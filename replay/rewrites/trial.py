@@ -27,7 +27,8 @@ from kerneldb.replay.wire.steps import StepCall
 ROUNDS: Final = 9
 LEAST_SECONDS: Final = 0.02
 OVERLAP: Final = "covers the same calls as"
-
+BUSY: Final = 1.1
+"""Wall over busy time below which the device holds a step back."""
 
 AGAIN_S: Final = 1.0
 
@@ -142,7 +143,14 @@ class Bench:
         return variant.captured
 
     def whole(self, variant: Variant) -> Compared:
-        """Wall time of a variant made call by call, and as CUDA graphs. Raises CannotTryError where there are none."""
+        """Wall time of a variant made call by call, and as CUDA graphs.
+
+        Raises CannotTryError where there are none, and for a step as recorded in which the device hardly waited.
+        """
+        step = self.player.step
+        if not variant.arounds and variant.calls == self.base.calls and step.span_ns < BUSY * step.busy_ns:
+            share = step.busy_ns / step.span_ns
+            raise CannotTryError(f"the device was busy for {share:.0%} of the step, and a profiler delays the host")
         captured = self.graph(variant)
         if captured is None:
             raise CannotTryError(f"it cannot be captured in a CUDA graph: {variant.uncaptured}")

@@ -31,6 +31,7 @@ from kerneldb.replay.errors import ReplayError
 from kerneldb.replay.recording.measuring import Interval
 from kerneldb.replay.recording.settings import Settings
 from kerneldb.replay.rewrites import patching
+from kerneldb.replay.rewrites.trial import BUSY
 from kerneldb.replay.wire.improvements import Improvement, Times
 from kerneldb.replay.worker import improving, verifying
 from kerneldb.replay.worker.verifying import READY, WARM, Job, Timed
@@ -45,8 +46,8 @@ SHORT: Final = re.compile("memory|ALLOC_FAILED|NOT_INITIALIZED", re.IGNORECASE)
 CONFIDENCE: Final = 0.95
 MARGIN: Final = 0.01
 """A loss of more than this share must be ruled out, in busy time and in wall time."""
-BUSY: Final = 1.1
-"""Wall over busy time below which the device holds a step back."""
+COST: Final = 0.1
+"""How much of what one of them surely gains the other may lose: a CUDA graph copies its inputs."""
 WIDEST: Final = 0.05
 """An interval of wall time that is wider, as a share of the step, is no promise."""
 QUANTITIES: Final = ("busy", "wall")
@@ -280,11 +281,12 @@ def median(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
 
 
 def judged(measured: Sequence[Verified]) -> str:
-    """`KEPT` where a time gains and no time may be longer; else why not."""
+    """`KEPT` where a time gains and no time may be longer by more than a small part of that; else why not."""
     measured = [each for each in measured if each.quantity in QUANTITIES]
-    if any(each.gain.high < 0 for each in measured):
+    most = COST * max(each.gain.low for each in measured)
+    if any(each.gain.high < 0 and each.gain.low < -most for each in measured):
         return SLOWER
-    if any(each.gain.low < -MARGIN for each in measured):
+    if any(each.gain.low < -max(MARGIN, most) for each in measured):
         return UNDECIDED
     return KEPT if any(each.gain.low > 0 for each in measured) else NO_GAIN
 
@@ -302,9 +304,13 @@ def prove(found: Sequence[Improvement], measure: Measure) -> tuple[list[Improvem
     """
     proof = _Proof(found, measure)
     changes = [one for one in found if one.status == "accepted" and not by_hand(one)]
-    graphs = [one for one in changes if one.rewrite == GRAPH]
     plain = [one for one in changes if one.rewrite != GRAPH]
-    left = plain[:] if len(changes) == 1 else [one for one in plain if proof.of(_name(one), [one], promised=one)]
+    graphs = [one for one in changes if one.rewrite == GRAPH and not _advised(one, plain)]
+    left = (
+        plain[:]
+        if len(plain) + len(graphs) == 1
+        else [one for one in plain if proof.of(_name(one), [one], promised=one)]
+    )
     if graphs:
         left = proof.company(SOME, left) if len(left) > 1 else left
         whole = None if plain else proof.whole
@@ -405,3 +411,9 @@ def _name(one: Improvement) -> str:
 def by_hand(one: Improvement) -> bool:
     """Whether no patch makes a change."""
     return any(change["kind"] == "advice" for change in one.change.get("changes", ()))
+
+
+def _advised(graph: Improvement, plain: Sequence[Improvement]) -> bool:
+    """Whether no patch makes a graph beside these changes: that of a training step is a mode of its compiler."""
+    made = improving.changes([*plain, graph])
+    return any(change["rewrite"] == GRAPH and change["kind"] == improving.ADVICE for change in made)

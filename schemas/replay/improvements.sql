@@ -33,7 +33,7 @@ CREATE TABLE improvements (
     energy_gain_high DOUBLE,  -- [fraction] Upper end of its 95 % interval.
     error DOUBLE,  -- Error of the rewrite against float64 as a share of the output, the largest of root mean squares and of single elements over several distributions of values; NULL where no result was finite.
     error_before DOUBLE,  -- The same of the recorded calls.
-    error_ratio DOUBLE,  -- Largest ratio of both (half of it for single elements): above 2 it is rejected, unless less precision is allowed and the error is below 0.0001.
+    error_ratio DOUBLE,  -- Largest ratio of both (half of it for single elements): above 2 it is rejected, unless less precision is allowed and the error is below 0.001.
     reason VARCHAR,  -- Why it is rejected, or was not tried.
     wall_reason VARCHAR,  -- Why there is no wall time.
     energy_reason VARCHAR,  -- Why there is no energy.

@@ -573,6 +573,17 @@ def test_wall_time_is_saved_of_the_step_as_it_was_recorded_where_our_loop_is_slo
     assert trial.at_most(0.0, slower) == slower
 
 
+def test_a_graph_is_not_tried_where_the_device_hardly_waited() -> None:
+    flow = flow_of(torch.mm, x(8, 8), x(8, 8))
+    flow.player.step = dataclasses.replace(flow.step, span_ns=100, busy_ns=95)
+    bench = Bench(flow.player, on_cpu=True, seconds=0.02, meter=lambda *_: (None, "no meter"))
+    with pytest.raises(CannotTryError, match="busy for 95%"):
+        bench.whole(bench.variant([]))
+    flow.player.step = dataclasses.replace(flow.step, busy_ns=80)
+    with pytest.raises(CannotTryError, match="cannot be captured"):  # there is no GPU
+        bench.whole(bench.variant([]))
+
+
 def test_states_of_an_optimizer_are_as_they_were_for_each_comparison() -> None:
     """Of a variance below zero the first run would make parameters that are no numbers, and compare nothing."""
 

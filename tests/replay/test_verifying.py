@@ -96,7 +96,9 @@ def test_what_only_loses_in_company_is_taken_back_the_least_first() -> None:
     [
         ((0.08, 0.10), (0.03, 0.05), KEPT), ((-0.002, 0.002), (0.2, 0.3), KEPT),
         ((0.06, 0.12), (-0.4, 0.3), UNDECIDED), ((-0.12, -0.06), (0.03, 0.05), SLOWER),
-        ((0.03, 0.05), (-0.12, -0.06), SLOWER), ((-0.005, 0.01), (-0.005, 0.01), NO_GAIN),
+        ((0.03, 0.05), (-0.12, -0.06), SLOWER),
+        ((-0.011, -0.009), (0.25, 0.30), KEPT), ((-0.04, -0.03), (0.25, 0.30), SLOWER),
+        ((0.3, 0.4), (-0.02, 0.1), KEPT), ((-0.005, 0.01), (-0.005, 0.01), NO_GAIN),
     ],
 )  # fmt: skip
 def test_a_gain_in_one_time_is_kept_only_where_a_loss_in_the_other_is_ruled_out(
@@ -254,6 +256,11 @@ def test_a_patch_runs_a_script_that_has_to_be_changed_by_hand_too(
 def test_advice_is_not_measured() -> None:
     found = [improvement("merged_products", "advice")]
     assert prove(found, measuring({})) == (found, [])  # type: ignore[arg-type]
+    trained = improvement("cuda_graph", "cuda_graph")
+    trained.change["changes"][0]["values"]["training"] = True
+    assert prove([trained], measuring({})) == ([trained], [])  # type: ignore[arg-type]
+    kept, _ = prove([improvement("compile", "compile"), trained], measuring({"compile": 0.2, "cuda_graph": 0.1}))  # type: ignore[arg-type]
+    assert [one.status for one in kept] == ["accepted", "accepted"]  # a mode of its compiler
 
 
 def test_wall_time_is_promised_only_where_the_device_holds_the_step_back() -> None:
