@@ -4,7 +4,8 @@ What the profiler leaves out of a call is found in other calls of the trace: the
 or in the nearest call with a tensor of the same dims, index tensors in the children, and lists of more than 30 entries
 (dropped by `TENSOR_LIST_DISPLAY_LENGTH_LIMIT` of torch/csrc/profiler/util.h) in the gradients of the step. The mask of
 attention scores is found in the call that applies it, shortly before their softmax. How many elements a call found
-is seen in the next calls, which take them.
+is seen in the next calls, which take them; so are the dims that a convolution or a pool made, where its lists have no
+values.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from kerneldb.replay.wire.plan import CallSpec, ChildCall, OpCall
 
 GRADIENT: Final = "torch::autograd::AccumulateGrad"
 LIST_TYPES: Final = ("TensorList", "GenericList")
+SCALAR_TYPES: Final = ("Scalar", "ScalarList", "Int", "Double", "Bool", "ComplexDouble")
+"""The last four up to torch 1.12."""
 OPTIMIZER_PREFIXES: Final = ("aten::_foreach_", "aten::_fused_", "aten::_amp_foreach_")
 ANY: Final = ""
 SOFTMAX: Final = "aten::_softmax"
@@ -29,6 +32,8 @@ FINDING: Final = frozenset({
     "aten::unique_consecutive", "aten::unique_dim_consecutive", "aten::repeat_interleave",
 })  # fmt: skip
 """Operators with results whose length depends on values."""
+WINDOWED: Final = ("conv", "pool")
+"""Words in the names of operators whose lists follow from the dims of the result, where they were not recorded."""
 TAKING: Final = 6
 FLOATS: Final = frozenset({"float", "double", "c10::Half", "c10::BFloat16", "c10::complex<float>"})
 FLOATING: Final = "floating "
@@ -76,7 +81,7 @@ class Trace:
     def _neighbours(self, index: int) -> tuple[ChildCall, ...]:
         if self.calls[index].op == SOFTMAX:
             return _runs(self._masking(index))
-        if self.calls[index].op in FINDING:
+        if self.calls[index].op in FINDING or _lacks_window(self.calls[index]):
             return _runs(self._taking(index))
         dims, types = _field(self.calls[index].input_dims), _field(self.calls[index].input_dtypes)
         lists = [entry for entry, kind in zip(dims, types, strict=False) if kind in LIST_TYPES]
@@ -171,6 +176,10 @@ class Trace:
         return found
 
 
+def _lacks_window(call: OpCall) -> bool:
+    return call.scalars is None and any(word in call.op for word in WINDOWED)
+
+
 def _runs(calls: Iterable[OpCall]) -> tuple[ChildCall, ...]:
     """Calls in order, repetitions folded: the order of gradients decides how foreach kernels pack their tensors."""
     return tuple(ChildCall(call, 1, len(list(run))) for call, run in itertools.groupby(calls))
@@ -188,7 +197,7 @@ def _entries(call: OpCall) -> Iterator[tuple[str, Any, Any]]:
 
 def _tensor_shapes(call: OpCall) -> Iterator[Shape]:
     for kind, dims, strides in _entries(call):
-        if kind and kind not in LIST_TYPES and kind not in {"Scalar", "ScalarList"}:
+        if kind and kind not in LIST_TYPES and kind not in SCALAR_TYPES:
             for prefix in ("", FLOATING) if kind in FLOATS else ("",):
                 yield prefix + json.dumps(dims), json.dumps(strides)
                 yield prefix + json.dumps(dims), ANY

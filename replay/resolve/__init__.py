@@ -8,6 +8,7 @@
     schema      overloads of this torch that fit     values     which values a tensor gets, by its meaning
     arguments   values for each argument             lists      lists of tensors and of indices
     layouts     tensors without strides              outcomes   how many elements a call found
+    windows     lists of integers without values     renamed    operators of older versions of torch
     calls       calls with all arguments: on paper (ResolvedCall), with variants by what no trace records, and built
                 (BuiltCall)
 """
@@ -19,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kerneldb.replay.errors import CallFailedError, Reason, UnresolvedCallError
-from kerneldb.replay.resolve import recorded, schema
+from kerneldb.replay.resolve import recorded, renamed, schema
 from kerneldb.replay.resolve.arguments import Option, Problem, options
 from kerneldb.replay.resolve.calls import BuiltCall, ResolvedCall, built, variants
 from kerneldb.replay.resolve.schema import load_libraries
@@ -44,7 +45,7 @@ COMBINATION_LIMIT: Final = 24
 
 def overload_name(spec: CallSpec) -> str:
     """The overload that was called, as in `aten::add.Tensor`. Raises UnresolvedCallError."""
-    return _fitting(spec)[0].name
+    return _fitting(renamed.current(spec))[0].name
 
 
 def resolved_calls(spec: CallSpec, device: str = "cuda", *, hidden: bool = True) -> Iterator[ResolvedCall]:
@@ -52,6 +53,7 @@ def resolved_calls(spec: CallSpec, device: str = "cuda", *, hidden: bool = True)
 
     `device` is a torch device text. Raises UnresolvedCallError before the first one where there is none.
     """
+    spec = renamed.current(spec)
     best: ResolvedCall | None = None
     failure: UnresolvedCallError | None = None
     for fit in _fitting(spec)[:3]:

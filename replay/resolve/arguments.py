@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import string
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Never
 
 from kerneldb.replay.errors import Reason, UnresolvedCallError
-from kerneldb.replay.resolve import layouts, lists, recorded
+from kerneldb.replay.resolve import layouts, lists, recorded, windows
 from kerneldb.replay.resolve.recorded import Argument, Number
 from kerneldb.replay.resolve.schema import ENUM_TYPES, INTS, NUMBERS, OPTIONAL_TENSORS, TENSORS, Overload, Parameter
 from kerneldb.replay.resolve.tensors import (
@@ -40,6 +40,11 @@ WRAPPING: Final = frozenset({
 WRAPPED_VALUES: Final[dict[str, Number]] = {"float64": 1.5, "int64": 2, "bool": True, "complex128": 1 + 1j}
 NONE_ALLOWED: Final = frozenset({"Tensor", "Generator"})
 """Types of which None is passed also where it is not optional: a required tensor is then an undefined one."""
+USUAL: Final[dict[str, Number]] = {"dim": -1, "reduction": 1, "ignore_index": -100, "training": True, "train": True}
+"""Values of arguments without a default, as most calls have them: the mean of losses, the last dim of softmax."""
+LONGEST: Final = {"max_q": "query", "max_k": "key"}
+"""Lengths of the sequences of attention, and the tensors [batch, length, heads, dim] that have them."""
+LISTED: Final = INTS | {"bool"}
 # Integers of the schema that name a dtype, a layout or a memory format where a wrapper lost their type.
 ENUM_NAMES: Final = {
     "dtype": "ScalarType", "out_dtype": "ScalarType", "layout": "Layout", "memory_format": "MemoryFormat",
@@ -85,14 +90,14 @@ def options(problem: Problem, index: int) -> list[Option]:
         if parameter.base == OPTIONAL_TENSORS:
             return [Option(list(lists.indices(problem.spec, problem.arguments[0].dims)), ("indices-from-children",))]
         if parameter.base != TENSORS:
-            raise UnresolvedCallError(Reason.OPAQUE, f"{parameter.name}: {parameter.base}")
+            return _unrecorded(problem, parameter) or _opaque(parameter)
         known, name = problem.known(), parameter.name
         return [
             Option([replace(entry, fill=fill_for(known, name, entry.dtype)[0]) for entry in one.entries], one.notes)
             for one in lists.variants(problem.spec, argument, name)
         ]
     if argument.kind == recorded.SCALAR:
-        return [Option(_scalar(parameter, argument), () if argument.text else ("scalar-unknown",))]
+        return [Option(_scalar(problem, parameter, argument), () if argument.text else ("scalar-unknown",))]
     if argument.kind == recorded.SCALAR_LIST:
         return [Option([recorded.number(entry) for entry in recorded.split_list(argument.text)])]
     if argument.kind == recorded.ABSENT:
@@ -142,20 +147,44 @@ def _least_storage(problem: Problem, index: int) -> int:
     return needed if needed > span(own.dims, own.layout) else 0
 
 
-def _scalar(parameter: Parameter, argument: Argument) -> Any:
-    """The recorded value in the type of the schema."""
+def _scalar(problem: Problem, parameter: Parameter, argument: Argument) -> Any:
+    """The recorded value in the type of the schema; where none was recorded, one that is usual."""
     if argument.text == "":
-        if parameter.has_default or parameter.optional:
-            return parameter.default
-        if parameter.base == "ScalarType":
-            return torch_dtype("float32")
-        plain: dict[str, Number] = {"bool": False, "float": 1.0, "int": 0, "SymInt": 0}
-        return plain.get(parameter.base, 1)
+        return _usual(problem.known(), parameter, argument)
     value = recorded.number(argument.text)
     enum = parameter.base if parameter.base in ENUM_TYPES else ENUM_NAMES.get(parameter.name)
     if enum is not None and parameter.base in ENUM_TYPES | INTS and isinstance(value, int):
         return enum_value(enum, value)
     return float(value) if parameter.base == "float" and not isinstance(value, complex) else value
+
+
+def _usual(known: Known, parameter: Parameter, argument: Argument) -> Any:
+    """A value that the trace does not have: as many groups as the channels show, the default, or what is common."""
+    if parameter.name == "groups":
+        return max(windows.channels(known) // max(known.size("weight", 1), 1), 1) if "transpose" not in known.op else 1
+    if parameter.name in LONGEST:
+        return known.size(LONGEST[parameter.name], 1)
+    is_number = parameter.base in NUMBERS  # None would have been recorded as such
+    if parameter.default is not None or ((parameter.has_default or parameter.optional) and not is_number):
+        return parameter.default
+    if parameter.base == "ScalarType":
+        return torch_dtype("float32")
+    if is_number and argument.tag is not None:
+        return argument.tag(1)
+    plain: dict[str, Number] = {"bool": False, "float": 1.0, "int": 0, "SymInt": 0}
+    return USUAL.get(parameter.name, plain.get(parameter.base, 1))
+
+
+def _unrecorded(problem: Problem, parameter: Parameter) -> list[Option]:
+    """The values that a list of integers may have had, by its name."""
+    if parameter.base.removeprefix("List[").removesuffix("]") not in LISTED:
+        return []
+    found = windows.unrecorded(problem.known(), parameter.name)
+    return [Option(values, ("list-unknown",)) for values in found]
+
+
+def _opaque(parameter: Parameter) -> Never:
+    raise UnresolvedCallError(Reason.OPAQUE, f"{parameter.name}: {parameter.base}")
 
 
 def _absent(problem: Problem, parameter: Parameter) -> list[Option]:
@@ -175,18 +204,26 @@ def _absent(problem: Problem, parameter: Parameter) -> list[Option]:
     if parameter.optional or parameter.base in NONE_ALLOWED:
         return [Option(None)]
     if parameter.base.startswith("List["):
-        # A scalar list of more than 30 entries
-        element = parameter.base.removeprefix("List[").removesuffix("]")
-        if element in {*NUMBERS, "float"}:
-            return [Option([1.0] * count, ("scalar-list-guess",)) for count in _list_lengths(problem)]
-        found = _piece_sizes(problem) if problem.op.startswith("split_with_sizes") else None
-        found = found or (_result_dims(problem) if element in INTS else None)
-        if found is not None:
-            return [Option(found, ("list-from-children",))]
-        raise UnresolvedCallError(Reason.LIST_DROPPED, f"{parameter.name} of {problem.spec.call.op}")
+        return _dropped(problem, parameter)
     if parameter.has_default:
         return [Option(parameter.default)]
-    raise UnresolvedCallError(Reason.OPAQUE, f"{parameter.name}: {parameter.base}")
+    if parameter.base in INTS:
+        return [Option(_usual(problem.known(), parameter, Argument(recorded.SCALAR)), ("scalar-unknown",))]
+    _opaque(parameter)
+
+
+def _dropped(problem: Problem, parameter: Parameter) -> list[Option]:
+    """A scalar list of more than 30 entries, or one of torch 1.13 and 2.0, which record none."""
+    if usual := _unrecorded(problem, parameter):
+        return usual
+    element = parameter.base.removeprefix("List[").removesuffix("]")
+    if element in {*NUMBERS, "float"}:
+        return [Option([1.0] * count, ("scalar-list-guess",)) for count in _list_lengths(problem)]
+    found = _piece_sizes(problem) if problem.op.startswith("split_with_sizes") else None
+    found = found or (_result_dims(problem) if element in INTS else None)
+    if found is not None:
+        return [Option(found, ("list-from-children",))]
+    raise UnresolvedCallError(Reason.LIST_DROPPED, f"{parameter.name} of {problem.spec.call.op}")
 
 
 def _storage(problem: Problem) -> StorageSpec:

@@ -1,7 +1,9 @@
 """Recorded arguments of a call: the four JSON texts of `op_calls`, parsed and aligned. No torch here.
 
 PyTorch writes one entry per schema argument (torch/csrc/profiler/collection.cpp): a dtype name for a tensor, `Scalar`,
-`ScalarList`, `TensorList`, `GenericList`, or `''` for None and for everything it does not record.
+`ScalarList`, `TensorList`, `GenericList`, or `''` for None and for everything it does not record. Up to torch 1.12
+(`inputTypes` of torch/csrc/autograd/profiler_kineto.cpp, later profiler/util.cpp) the tag of the value
+stood in place of `Scalar`, and any list was a `GenericList`; there are no values of scalars before 2.1.
 """
 
 from __future__ import annotations
@@ -20,12 +22,13 @@ SCALAR_LIST: Final = "ScalarList"
 TENSOR_LIST: Final = "TensorList"
 GENERIC_LIST: Final = "GenericList"
 ABSENT: Final = ""
-
 INTEGER: Final = re.compile(r"-?\d+")
 PART: Final = r"([-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan))"
 COMPLEX: Final = re.compile(rf"\(?{PART},?{PART}[ij]?\)?")
 
 Number = bool | int | float | complex
+TAGS: Final[dict[str, type[Number]]] = {"Int": int, "Double": float, "Bool": bool, "ComplexDouble": complex}
+"""Scalars of old versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,8 @@ class Argument:
     """One recorded argument. `dims` and `strides` in elements; nested, one entry per tensor, for a tensor list.
 
     `unstrided`: the profiler had no strides of a tensor though it recorded strides: its layout is a sparse one or
-    oneDNN's (`InputOutputEncoder::push` of torch/csrc/profiler/collection.cpp).
+    oneDNN's (`InputOutputEncoder::push` of torch/csrc/profiler/collection.cpp). `tag`: the type of a scalar whose text
+    is missing, where that is known.
     """
 
     kind: str
@@ -41,6 +45,7 @@ class Argument:
     strides: tuple[Any, ...] = ()
     text: str = ""
     unstrided: bool = False
+    tag: type[Number] | None = None
 
     @property
     def is_tensor(self) -> bool:
@@ -69,7 +74,9 @@ def arguments(call: OpCall) -> tuple[Argument, ...]:
     rows = zip(kinds, dims, strides, texts, strict=True)
     has_strides = len(_parse(call.input_strides or "[]")) == len(kinds)
     return tuple(
-        Argument(str(kind), _frozen(size), _frozen(stride), str(text), has_strides and bool(size) and not stride)
+        Argument(SCALAR, tag=TAGS[str(kind)])
+        if str(kind) in TAGS
+        else Argument(str(kind), _frozen(size), _frozen(stride), str(text), has_strides and bool(size) and not stride)
         for kind, size, stride, text in rows
     )
 

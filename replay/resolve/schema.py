@@ -164,7 +164,8 @@ def argument_penalty(parameter: Parameter, argument: Argument) -> float | None:
         return _absent(parameter)
     if argument.kind == recorded.SCALAR:
         if argument.text == "":  # versions before 2.1 record no scalars
-            return 1.0 if base in SCALARS else None
+            differs = argument.tag is not None and EXACT.get(base, argument.tag) is not argument.tag
+            return 1.0 if base in SCALARS and not differs else None
         kind, wanted = spelling(argument.text), int if base in ENUM_TYPES else EXACT.get(base)
         if wanted is not None:
             return 0.0 if kind is wanted else None
@@ -183,7 +184,7 @@ def _absent(parameter: Parameter) -> float | None:
         return 0.0 if parameter.optional else 3.0
     if parameter.optional or base in UNRECORDED or base == OPTIONAL_TENSORS:
         return 0.0
-    if base.startswith("__torch__"):
+    if base.startswith("__torch__") or base in INTS:  # torch 2.1 writes no symbolic sizes
         return 2.0
     return 1.0 if base.startswith("List[") and base != TENSORS else None
 

@@ -13,7 +13,9 @@ from kerneldb.replay import resolve
 from kerneldb.replay.plan.evidence import Trace
 from tests.replay import recording
 
-GPU = ("kernel", "gpu_memcpy", "gpu_memset")
+GPU = ("kernel", "gpu_memcpy", "gpu_memset", "Kernel", "Memcpy", "Memset")
+OPERATORS = ("cpu_op", "Operator")
+"""The categories of today, and those up to torch 1.11."""
 
 
 @dataclass
@@ -38,7 +40,7 @@ def coverage(path: Path, device: str = "meta") -> Coverage:
     for one in raw:
         if one.get("cat") in GPU and one.get("ph") == "X":
             found.launches += 1
-            place = _dispatcher(trace, places.get(one["args"].get("External id")))
+            place = _dispatcher(trace, places.get(one["args"].get("External id", one["args"].get("external id"))))
             if place is not None:
                 counts[place] += 1
     by_call: dict[Any, tuple[int, int]] = {}
@@ -53,7 +55,7 @@ def coverage(path: Path, device: str = "meta") -> Coverage:
 
 def _operators(raw: list[dict[str, Any]]) -> tuple[Trace, dict[int, int]]:
     """All operators with their parents, and their places by External id."""
-    operators = [one for one in raw if one.get("cat") == "cpu_op" and one.get("ph") == "X"]
+    operators = [one for one in raw if one.get("cat") in OPERATORS and one.get("ph") == "X"]
     events = recording.nested(operators)
     order = sorted(operators, key=lambda one: one["ts"])
     places = {one["args"]["External id"]: place for place, one in enumerate(order) if "External id" in one["args"]}
