@@ -1,7 +1,7 @@
 /* A timeline that answers keys, the mouse and searches: what is chosen, what is linked with it, and what is said about it. */
 "use strict";
 const Timeline = (() => {
-  const {first, time} = Packed, {TOP} = Drawing;
+  const {first, time} = Packed, {TOP} = Drawing, GAPS = 1000, NAMED = 15;
   const KEYS = [["drag, ← →", "move"], ["wheel, + −", "zoom"], ["shift + drag, r", "choose a range, what is shown"], ["0", "whole trace"], ["g, shift + g", "largest gap, next gap"],
     ["[ ]", "event before, after"], ["↑ ↓", "lane above, below"], ["o", "close the lane, open all"], ["f", "from a kernel to its call and back"], ["Enter", "zoom to the event"], ["/", "search, then n and shift + n"], ["Esc", "choose nothing"]];
 
@@ -12,6 +12,9 @@ const Timeline = (() => {
     return made;
   }
 
+  /* What an event is in, as a word. */
+  function within(lane) { return `in ${{annotations: "annotation", operators: "operator"}[lane.lane] ?? lane.lane}`; }
+
   class View extends Drawing.Picture {
     constructor(box, data) {
       super(box, data);
@@ -21,10 +24,13 @@ const Timeline = (() => {
       this.resize();
     }
 
+    /* The longest idle times, as [length, lane, item]. Numbers alone are sorted: there may be as many as launches. */
     largest() {
-      const found = [];
-      for (const lane of this.data.lanes) if (lane.lane === "idle") for (let i = 0; i < lane.n; i++) found.push([lane.length[i], lane, i]);
-      return found.sort((one, other) => other[0] - one[0]).slice(0, 1000);
+      const lanes = this.data.lanes.filter((lane) => lane.lane === "idle"), all = new Float64Array(lanes.reduce((sum, lane) => sum + lane.n, 0)), found = [];
+      lanes.reduce((at, lane) => { all.set(lane.length, at); return at + lane.n; }, 0);
+      const least = all.length > GAPS ? all.sort()[all.length - GAPS] : 0;
+      for (const lane of lanes) for (let i = 0; i < lane.n; i++) if (lane.length[i] >= least) found.push([lane.length[i], lane, i]);
+      return found.sort((one, other) => other[0] - one[0]).slice(0, GAPS);
     }
 
     build() {
@@ -250,7 +256,7 @@ const Timeline = (() => {
       const {lane, i} = this.chosen, names = this.data.names, table = element("table"), start = lane.start[i];
       const add = (label, value, event) => {
         const line = element("tr"), cell = element("td");
-        if (event) { const link = element("button", value, {type: "button", class: "tl-link"}); link.addEventListener("click", () => this.choose(event, true)); cell.append(link); }
+        if (event) { const link = element("button", value, {type: "button", class: "tl-link"}); link.addEventListener("click", typeof event === "function" ? event : () => this.choose(event, true)); cell.append(link); }
         else cell.textContent = value;
         line.append(element("th", label), cell);
         table.append(line);
@@ -262,15 +268,16 @@ const Timeline = (() => {
       add("start, duration", `${time(start)}, ${time(lane.length[i])}`);
       if (this.data.categories[lane.name[i]] && lane.launches) add("category", this.data.categories[lane.name[i]]);
       const linked = this.linked(this.chosen);
-      let host = lane.gpu ? linked[0] : null;
+      const among = linked[0]?.lane.many?.[linked[0].i] > 1;
+      let host = lane.gpu && !(among && lane.key?.[i]) ? linked[0] : null;
       if (lane.lane === "idle") host = this.after(lane, start + lane.length[i]);
       if (lane.gpu && host) {
         const before = start - host.lane.start[host.i], name = this.title(host);
         if (lane.lane === "idle") add("next launch", `${name}, begun ${time(Math.abs(before))} ${before < 0 ? "after" : "before"} the GPU ran dry`, host);
-        else add("launched by", `${name}, ${time(before)} before`, host);
-      } else if (lane.launches && lane.key?.[i]) add("launched by", `a call ${time(start - lane.key[i] + 1)} before; f goes there`);
+        else add("launched by", among ? `one of ${name}` : `${name}, ${time(before)} before`, host);
+      } else if (lane.launches && lane.key?.[i]) this.tell_caller(add);
       const inside = host ? this.around(host.lane.place, host.lane.start[host.i]) : lane.gpu ? [] : this.around(lane.place, start).filter((one) => one.lane !== lane);
-      for (const one of inside.filter((one) => !host || one.lane !== host.lane)) add(`in ${{annotations: "annotation", operators: "operator"}[one.lane.lane] ?? one.lane.lane}`, `${names[one.lane.name[one.i]]}, ${time(one.lane.length[one.i])}`, one);
+      for (const one of inside.filter((one) => !host || one.lane !== host.lane)) add(within(one.lane), `${names[one.lane.name[one.i]]}, ${time(one.lane.length[one.i])}`, one);
       if (lane.lane === "idle" && host) for (const one of this.around(host.lane.place, start + lane.length[i] / 2)) add("host meanwhile", `${one.lane.lane}: ${names[one.lane.name[one.i]]}, ${time(one.lane.length[one.i])}`, one);
       if (!lane.gpu && lane.lane !== "critical path") this.tell_launched(add, linked);
       this.told.replaceChildren(table);
@@ -292,19 +299,31 @@ const Timeline = (() => {
     tell_range() {
       const [from, to] = this.range, sums = new Map(), busy = new Map(), names = this.data.names;
       for (const lane of this.data.lanes) {
+        const kind = lane.lane === "idle" ? "idle" : lane.launches ? "GPU" : lane.lane;
+        if (!sums.has(kind)) sums.set(kind, [new Float64Array(names.length + 1), new Float64Array(names.length + 1)]);
+        const [spent, counts] = sums.get(kind);  // by place of the name; at the end, what is summed
         let sum = 0;
         for (let i = first(this.ends(lane), from); i < lane.n && lane.start[i] < to; i++) {
           const share = Math.min(to, lane.start[i] + lane.length[i]) - Math.max(from, lane.start[i]);
           if (share < 0) continue;
-          sum += lane.many?.[i] > 1 ? lane.busy[i] * share / Math.max(1, lane.length[i]) : share;
-          const many = lane.many?.[i] > 1, took = many ? lane.busy[i] * share / Math.max(1, lane.length[i]) : share;
-          const key = `${lane.lane === "idle" ? "idle" : lane.launches ? "GPU" : lane.lane}\n${many ? "shorter ones, summed" : names[lane.name[i]]}`, held = sums.get(key) ?? [0, 0];
-          held[0] += took; held[1] += lane.many?.[i] ?? 1; sums.set(key, held);
+          const many = lane.many?.[i] > 1, took = many ? lane.busy[i] * share / Math.max(1, lane.length[i]) : share, name = many ? names.length : lane.name[i];
+          sum += took; spent[name] += took; counts[name] += lane.many?.[i] ?? 1;
         }
         if (lane.launches || lane.lane === "idle") busy.set(this.key(lane), (busy.get(this.key(lane)) ?? 0) + sum);
       }
-      const kinds = ["GPU", "idle", "operators", "API calls"], listed = [...sums].sort((one, other) => other[1][0] - one[1][0]).map(([key, [sum, n]]) => [...key.split("\n"), n.toLocaleString("en"), sum]);
-      this.tell_sums([...[...busy].map(([key, sum]) => [key.split("\n")[1], key.split("\n")[0], "", sum]), ...kinds.flatMap((kind) => listed.filter((row) => row[0] === kind).slice(0, 15))]);
+      const kinds = ["GPU", "idle", "operators", "API calls"].filter((kind) => sums.has(kind));
+      this.tell_sums([...[...busy].map(([key, sum]) => [key.split("\n")[1], key.split("\n")[0], "", sum]), ...kinds.flatMap((kind) => this.most(kind, ...sums.get(kind)))]);
+    }
+
+    /* The names with most time as rows of a table; one name may have several categories, and a place for each. */
+    most(kind, spent, counts) {
+      const found = new Map();
+      counts.forEach((n, place) => {
+        if (!n) return;
+        const name = this.data.names[place] ?? "shorter ones, summed", held = found.get(name) ?? [0, 0];
+        found.set(name, [held[0] + spent[place], held[1] + n]);
+      });
+      return [...found].sort((one, other) => other[1][0] - one[1][0]).slice(0, NAMED).map(([name, [sum, n]]) => [kind, name, n.toLocaleString("en"), sum]);
     }
 
     tell_sums(rows) {
@@ -321,5 +340,5 @@ const Timeline = (() => {
     }
   }
 
-  return {View};
+  return {View, within};
 })();

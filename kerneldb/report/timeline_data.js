@@ -3,7 +3,11 @@
 const Packed = (() => {
   const PLANES = 6;
 
-  const unpack = (base64) => unzip(Uint8Array.from(atob(base64), (one) => one.charCodeAt(0)));
+  function unpack(base64) {
+    const text = atob(base64), bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+    return unzip(bytes);
+  }
 
   async function unzip(bytes) {
     return read(await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer());

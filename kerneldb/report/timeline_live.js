@@ -140,6 +140,18 @@ Timeline.Live = class extends Timeline.View {
     if (found) await this.go(found.start, span, (one) => one.launches) || await this.go(found.start, narrow, (one) => one.launches);
   }
 
+  /* The call of a launch, and what it is in, where the view has only sums of them: what the host did then is asked for. */
+  async tell_caller(add) {
+    const {lane, i} = this.chosen, called = lane.key[i] - 1, before = Packed.time(lane.start[i] - called);
+    const link = add("launched by", `a call ${before} before`, () => this.follow()).firstChild;
+    const found = await Packed.unzip(await (await this.ask("", {from: called, to: called + 1, bins: 1})).arrayBuffer());
+    const call = found.lanes.find((one) => one.lane === "API calls" && one.start.includes(called));
+    if (!call) return;
+    link.textContent = `${found.names[call.name[call.start.indexOf(called)]]}, ${before} before`;
+    for (const one of found.lanes.filter((other) => other.place === call.place && other.lane !== "API calls").sort((one, other) => other.length[0] - one.length[0]))
+      add(Timeline.within(one), `${found.names[one.name[0]]}, ${Packed.time(one.length[0])}`, () => this.go(one.start[0], 2 * one.length[0], (other) => other.lane === one.lane && other.place === one.place));
+  }
+
   async tell_launched(add) {
     const {lane, i} = this.chosen;
     if (!lane.key[i] || lane.many?.[i] > 1) return;

@@ -348,6 +348,14 @@ ZOOMED = """<script>window.drawn.then(async () => {
   said.back = view.chosen.lane.start[view.chosen.i];
   view.range = [0, view.end]; await view.tell_range();
   said.sums = view.told.textContent;
+  await view.rested(); view.want = () => {}; view.take(view.whole);  // sums alone, as of a trace that is much larger
+  const among = ({lane, i}) => lane.many?.[i] > 1;
+  const within = (lane) => lane.key.findIndex((key, i) => key && view.linked({lane, i}).some(among));
+  const lane = view.data.lanes.find((one) => one.launches && within(one) >= 0), i = within(lane);
+  view.choose({lane, i});
+  said.clicked = view.data.origin + lane.start[i];
+  while (!view.told.textContent.includes("in operator")) await new Promise((done) => setTimeout(done, 20));
+  said.click = view.told.textContent;
   const out = document.createElement("pre");
   out.id = "told"; out.textContent = JSON.stringify(said); document.body.append(out);
 });</script>"""
@@ -377,6 +385,11 @@ def test_a_timeline_of_many_events_asks_for_what_it_shows(
     assert (said["lane"], "Launch" in said["call"], said["back"]) == ("API calls", True, said["start"])
     (top,) = database.sql("SELECT short_name FROM top_kernels() WHERE trace = 'first' LIMIT 1").rows()
     assert top["short_name"] in said["sums"]
+    (clicked,) = database.sql(
+        f"SELECT api_call, op, python_line FROM kernels WHERE trace = 'first' AND start_ns = {said['clicked']}"
+    ).rows()
+    assert f"launched by{clicked['api_call']}, " in said["click"]
+    assert all(part in said["click"] for part in (clicked["op"], clicked["python_line"]))
 
 
 @pytest.mark.parametrize(
