@@ -246,3 +246,21 @@ def test_narrow_idle_times_show_a_letter_so_that_no_colour_is_needed() -> None:
     causes = [*timeline_tracks.IDLE_HUES, *timeline_tracks.LETTERS]
     letters = {timeline_tracks.LETTERS.get(cause, cause[:1]) for cause in causes}
     assert len(letters) == len(set(causes)), "each cause has one of its own"
+
+
+def test_a_tall_terminal_shows_all_levels_and_higher_lanes(stacks: Path) -> None:
+    """Until somebody decides otherwise."""
+
+    async def flow() -> None:
+        async with opened(stacks, first="timeline", size=(200, 80)) as (app, pilot):
+            pane, chart = app.pane, app.pane.query_one(Gantt)
+            assert isinstance(pane, TimelinePane)
+            deep = max(stop.depth or 0 for _, stop in pane.board._placed() if isinstance(stop, tracks.Track))
+            assert (deep > 0, chart._height > 5, chart.rows_shown()) == (True, True, (0, len(chart.picture.rows)))
+            await press(pilot, "x")
+            rows = len(chart.picture.rows)
+            assert all(not stop.depth for _, stop in pane.board._placed() if isinstance(stop, tracks.Track))
+            await press(pilot, "w", "0")
+            assert len(chart.picture.rows) == rows
+
+    driven(flow)

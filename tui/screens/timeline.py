@@ -149,6 +149,7 @@ class TimelinePane(LanesPane):
             await self._find_gaps(self._stretch(0, self.axis.end_ns), causes=True)
         if board is self.board and stretch == self._in_view:
             board.tracks.add(found)
+            board.tracks.unfold(self.query_one(Gantt).spare(board.rows_folded))
         self._draw()
 
     @property
@@ -308,7 +309,7 @@ class TimelinePane(LanesPane):
     @queued
     def action_levels(self) -> None:
         """Nested events of the host in rows of their own, or in one."""
-        self.board.tracks.deep = not self.board.tracks.deep
+        self.board.tracks.deep, self.board.tracks.chosen = not self.board.tracks.deep, True
         if self.track is not None:
             self.track = dataclasses.replace(self.track, depth=None)
         self.board.tracks.paint(self._in_view)

@@ -11,6 +11,7 @@ from textual.content import Content
 
 from kerneldb.api import timeline
 from kerneldb.api.timeline import Lane, Seen
+from kerneldb.api.tracks import Track
 from kerneldb.tui import theme
 from kerneldb.tui.numbers import amount, count, duration, figure, percent, safe, several
 from kerneldb.tui.screens.timeline_tracks import SPAN_HUES, Tracks, nearest
@@ -190,6 +191,11 @@ class Board:
     def stops(self) -> list[Stop]:
         """All rows that the cursor goes to, from top to bottom."""
         return [stop for _, stop in self._placed() if stop is not None]
+
+    @property
+    def rows_folded(self) -> int:
+        """How many rows there are where nested events have none of their own."""
+        return sum(1 for _, stop in self._placed() if not (isinstance(stop, Track) and stop.depth))
 
     def see(self, view: Seen, stretch: Stretch) -> None:
         """Show another part."""

@@ -43,12 +43,12 @@ LABELS: Final = {"annotations": "annotated", "API calls": "API calls", "critical
 class Tracks:
     """What stands beside the launches: `known` tracks keep their row where the view holds nothing of them.
 
-    With `deep`, nested events have rows of their own, else the innermost is seen.
+    With `deep`, nested events have rows of their own, else the innermost is seen; `chosen` says that somebody decided.
     """
 
     def __init__(self, axis: Axis) -> None:
         self.axis = axis
-        self.deep = False
+        self.deep = self.chosen = False
         self.lines: Lines = {}
         self._known: dict[Track, int] = {}
         """The deepest event of each track so far."""
@@ -81,6 +81,21 @@ class Tracks:
             depths = range(self._known[track] + 1) if self.deep and track.kind in HOST else (None,)
             for depth in depths:
                 self._cells[track, depth] = _painted(line, stretch, depth)
+
+    def unfold(self, room: int) -> None:
+        """Give nested events rows of their own where there are at most `room` more rows then, unless it was chosen."""
+        tracks = [track for number in range(len(self.axis.traces)) for track in self._hosts(number)]
+        deep = sum(self._known[track] for track in tracks) <= room
+        if self.chosen or deep == self.deep:
+            return
+        self.deep = deep
+        if self._stretch is not None:
+            self.paint(self._stretch)
+
+    def _hosts(self, number: int) -> list[Track]:
+        """The tracks of the threads of a trace that are shown."""
+        shown = self._threads(number)
+        return [one for one in self._known if one.kind in HOST and (one.number, one.process, one.thread) in shown]
 
     def of_trace(self, number: int) -> list[Placed]:
         """The critical path, where it was asked for."""

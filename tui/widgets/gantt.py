@@ -28,6 +28,7 @@ Kind = Literal["header", "phases", "lane", "spans", "counter"]
 
 LEVELS: Final = 8
 MOST_LINES: Final = 5
+"""Lines of a lane, and in a tall terminal a quarter of it."""
 GUTTER: Final = 16
 WIDE_GUTTER: Final = 26
 WIDE: Final = 120
@@ -169,6 +170,11 @@ class Gantt(Widget, can_focus=True):
         self._follow()
         self.refresh()
 
+    def spare(self, rows: int) -> int:
+        """How many lines are left where so many rows are shown, with two for each lane."""
+        lanes = sum(1 for row in self.picture.rows if row.kind == "lane")
+        return self.size.height - HEAD - rows - (LEAST_LINES - 1) * lanes
+
     def rows_shown(self) -> tuple[int, int]:
         """The first row on the screen, and the one after the last."""
         rows, room = self.picture.rows, self.size.height - HEAD
@@ -203,7 +209,7 @@ class Gantt(Widget, can_focus=True):
         rows, room = self.picture.rows, self.size.height - HEAD
         lanes = sum(1 for row in rows if row.kind == "lane") or 1
         least = LEAST_LINES if 3 * LEAST_LINES * lanes <= room else 1
-        self._height = min(max((room - len(rows) + lanes) // lanes, least), MOST_LINES)
+        self._height = min(max((room - len(rows) + lanes) // lanes, least), max(MOST_LINES, room // 4))
         wanted = min(self.pointer.row, max(len(rows) - 1, 0))
         upper = wanted
         while upper > 0 and rows[upper - 1].kind in {"header", "phases"}:
