@@ -135,7 +135,7 @@ def test_a_file_alone(alone: Database) -> None:
     check_alone_in_their_runs(alone)
 
 
-@pytest.mark.parametrize("label", [samples.TELLING[2], pytest.param(samples.TELLING[3], marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("label", [samples.TELLING[2], pytest.param(samples.TELLING[3], marks=pytest.mark.volume)])
 def test_macros_over_a_file_alone_and_over_its_launches(alone: Database) -> None:
     check_macros(alone)
 

@@ -11,6 +11,16 @@ from tests.replay import truths
 
 FEW = ("llama-train", "resnet-train", "llama-decode")
 """A decoder, a CNN with running statistics, tokens with a cache."""
+OTHERS = (
+    "whisper-forward",
+    "mamba-train",
+    "bert-train",
+    "mixtral-train",
+    "vit-train",
+    "qwen2-decode",
+    "deberta-v2-forward",
+)
+"""A decoder behind an encoder, scans, masks, experts, patches, heads in groups, relative places."""
 
 
 def compared(names: tuple[str, ...], factory: pytest.TempPathFactory) -> dict[str, truths.Score]:
@@ -36,7 +46,13 @@ def test_order_shared_memory_and_lifetimes_are_those_of_the_program(few: dict[st
     check(few[name])
 
 
+def further() -> list[object]:
+    """The families whose steps take longest are of the same kinds."""
+    names = [name for name in programs.PROGRAMS if name not in FEW]
+    return [pytest.param(name, marks=[] if name in OTHERS else pytest.mark.volume) for name in names]
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", [one for one in programs.PROGRAMS if one not in FEW])
+@pytest.mark.parametrize("name", further())
 def test_so_are_those_of_other_families(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     check(compared((name,), tmp_path_factory)[name])
