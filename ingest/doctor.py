@@ -116,7 +116,9 @@ def read_table(manifest: Manifest, table: str, *columns: str) -> pl.DataFrame:
     absent = [pl.lit(None).alias(name) for name in columns if name not in whole.collect_schema()]
     chosen = whole.with_columns(absent).select(columns or pl.all()).collect()
     return chosen.with_columns(
-        pl.col(name).cast(TYPES.get(name, pl.String)) for name, kind in chosen.schema.items() if kind == pl.Null
+        pl.col(name).cast(TYPES.get(name, pl.String))
+        for name, kind in chosen.schema.items()
+        if kind in (pl.Null, pl.Enum)
     )
 
 

@@ -113,7 +113,9 @@ class Runs:
         if not self._held:
             return None
         held, self._held = self._held, []
-        return pl.concat(held, how="diagonal").sort(self.key, nulls_last=True, maintain_order=True)
+        rows = pl.concat(held, how="diagonal")
+        in_order = rows[self.key].is_sorted(nulls_last=True)
+        return rows if in_order else rows.sort(self.key, nulls_last=True, maintain_order=True)
 
     def _all(self) -> list[_Run]:
         with self._shelf.lock:

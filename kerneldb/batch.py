@@ -61,14 +61,20 @@ class Manifest:
 def write_part(frame: pl.DataFrame, path: Path) -> None:
     """Write the Parquet file `path`. Raises OSError where the disk is full or cannot be written."""
     with _disk_errors(path):
-        frame.write_parquet(path, compression="lz4", statistics=False, row_group_size=PART_ROWS)
+        frame.write_parquet(path, compression="uncompressed", statistics=False, row_group_size=PART_ROWS)
 
 
 def _stated(frame: pl.DataFrame) -> pl.DataFrame:
     """`frame` without the columns that no row has; but with its start, by which the commit tells timelines."""
-    return frame.select(
+    import polars as pl
+
+    stated = frame.select(
         column for column in frame.get_columns() if column.name == "start_ns" or column.null_count() < frame.height
     )
+    if "trace_id" not in stated.columns:
+        return stated
+    trace = stated["trace_id"][0]  # as a code: the same text in every row
+    return stated.with_columns(trace_id=pl.lit(trace, dtype=pl.Enum([trace])))
 
 
 def write_run(frame: pl.DataFrame, path: Path) -> None:
@@ -144,10 +150,12 @@ class Spool:
         self._held[table] = [rows] if rows.height else []
 
     def _write_part(self, table: str, frame: pl.DataFrame) -> None:
+        from kerneldb import repeated
+
         name = f"{table}.{len(self._parts[table]):05d}.parquet"
         self._parts[table].append(name)
         if frame.height < MANY_ROWS:
-            write_part(frame, self.folder / name)
+            write_part(repeated.plain(frame), self.folder / name)
         else:
             self._write_beside(_stated(frame) if table in SPARSE else frame, self.folder / name)
 

@@ -17,6 +17,9 @@ LONGEST_PATH: Final = 1 << 14
 """Bytes of a path. A longer one is nothing that anybody reads, nor that a program says of itself."""
 LEFT_OUT: Final = ": its middle left out"
 """How the reason ends that counts such paths."""
+MOST_CODED: Final = 1 << 12
+LONGEST_CODED: Final = 1 << 8
+"""So many texts of so many bytes each are written as codes: every part then holds all of them."""
 PART_BYTES: Final = 256 << 20
 """Text of the rows that are written together: the writer holds it for each row."""
 
@@ -45,6 +48,23 @@ def ends(texts: pl.Series) -> pl.Series:
     return cut.zip_with(texts.str.len_bytes() > 2 * LONGEST_PATH, texts)
 
 
+def coded(table: pl.DataFrame) -> pl.DataFrame:
+    """`table` with its texts as codes, where they are few and short: rows that get them need no copy of the text."""
+    return table.with_columns(_coded(table[name]) for name in _texts(table))
+
+
+def _coded(texts: pl.Series) -> pl.Series:
+    distinct = texts.drop_nulls().unique(maintain_order=True)
+    if not 0 < distinct.len() <= MOST_CODED or int(distinct.str.len_bytes().max()) > LONGEST_CODED:  # type: ignore[arg-type]
+        return texts
+    return texts.cast(pl.Enum(distinct))
+
+
+def plain(frame: pl.DataFrame) -> pl.DataFrame:
+    """`frame` with its codes as the texts that they stand for."""
+    return frame.with_columns(pl.col(name).cast(pl.String) for name, kind in frame.schema.items() if kind == pl.Enum)
+
+
 def in_parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """The rows in parts that may be written: of so much text, or of a single row."""
     if frame.height <= 1 or text_bytes(frame) <= PART_BYTES:
@@ -56,7 +76,7 @@ def in_parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def text_bytes(frame: pl.DataFrame) -> int:
-    """Bytes of the texts of all rows, and of values that are bytes."""
+    """Bytes of the texts of all rows, and of values that are bytes. Those of `coded` are numbers, and short."""
     texts = [pl.col(name).str.len_bytes() for name in _texts(frame)]
     values = [pl.col(name).bin.size() for name, kind in frame.schema.items() if kind == pl.Binary]
     found = [one.cast(pl.Int64).sum() for one in (*texts, *values)]

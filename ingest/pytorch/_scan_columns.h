@@ -78,8 +78,10 @@ static void count_unread(const Event *event, uint64_t number) {
 static bool put_row(Scanner *scanner, Event *event, int64_t ns) {
     Category *category = event->category;
     Group *group = &scanner->group[category->group];
-    const Number *numbers[FIELDS] = {NULL};
+    const Number *numbers[FIELDS];
     uint32_t row = group->rows++;
+    for (int i = 0; i < group->numbers; i++)
+        numbers[i] = NULL;
     count_unread(event, scanner->events + 1);
     bool kept = event->has_ts ? PUT(&group->ts.data, ns) : put_null(&group->ts, row, sizeof ns);
     if (group->has_durations)
@@ -139,7 +141,7 @@ static const Byte *scan(Scanner *scanner, const Byte *p, const Byte *end, const 
             return p;
         int what;
         int64_t ns = 0;
-        memset(&event, 0, offsetof(Event, text));
+        forget(&event);
         const Byte *behind = event_at(scanner, p, end, lenient, &event, &what);
         if (!behind || (event.has_ts && !nanoseconds(&event.ts, &ns)))
             return p;

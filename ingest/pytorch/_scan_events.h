@@ -8,7 +8,7 @@
 enum { IN_GROUP, META, SKIPPED };                   /* what becomes of an event */
 
 typedef struct {
-    Span ph, cat, name, pid, tid, args;
+    Span ph, cat, name, pid, tid, args; /* of no size: not there */
     Number ts, dur;
     bool has_ts, has_dur, name_escaped, read;
     uint64_t present;
@@ -18,6 +18,16 @@ typedef struct {
     Number number[FIELDS];
     Key *counted[FIELDS];
 } Event;
+
+/* An event of which nothing is known. Member by member: to clear all of it takes a tenth of the scan. */
+static inline void forget(Event *event) {
+    const Span nothing = {(const Byte *)"", 0};
+    event->ph = event->cat = event->name = event->pid = event->tid = event->args = nothing;
+    event->has_ts = event->has_dur = event->name_escaped = event->read = false;
+    event->present = 0;
+    event->category = NULL;
+    event->unread = 0;
+}
 
 static Category *category_of(Scanner *scanner, Span raw) {
     Category *last = &scanner->category[scanner->last];

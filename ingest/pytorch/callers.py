@@ -32,6 +32,8 @@ OPTIONAL: Final = {
 PLACE: Final = ("thread", "device", "inDevice", "toDevice")
 ROWS: Final = 1 << 17
 """Activities that are worked on at once."""
+MOST_WANTED: Final = 1 << 20
+"""So many external ids of activities are remembered: operators of others need not be."""
 OF_OP: Final = ("op", "call", "note_of_op", "note", "place", "module", "python")
 """Ids of the operator and of the annotation around it, and codes: of its call, its note, the annotation's path, the
 module, and the Python frame."""
@@ -53,19 +55,23 @@ class Callers:
         self._codes = [code for code, row in enumerate(collected.apis.rows()) if row[0] in fields.LAUNCHING_APIS]
         self.notes = collected.shelf.runs("ts")
         self.first: int | None = None
+        self._wanted: pl.Series | None = None
         self._places = _places(collected)
         self._processes = [row[0] for row in collected.threads.rows()]
         self.devices, self.copied = self._survey()
 
     def _survey(self) -> tuple[list[int], bool]:
         """Devices, and whether external ids are copies: torch 2.0-2.3 wrote them so (kineto #843)."""
-        devices, known, same = set[int](), 0, 0
+        devices, known, same, wanted = set[int](), 0, 0, list[pl.Series]()
         for part in self._gpu.each(*PLACE, "External id", "correlation"):
             rows = _complete(part)
             devices.update(_placed(rows, self._places)["device"].drop_nulls().unique())
             both = rows.filter(pl.col("External id").is_not_null() & pl.col("correlation").is_not_null())
             known += both.height
             same += both.filter(pl.col("External id") == pl.col("correlation")).height
+            wanted.append(rows["External id"].drop_nulls().unique())
+        if 0 < self._gpu.height <= MOST_WANTED:
+            self._wanted = pl.concat(wanted).unique()
         return sorted(devices), same * 2 > known
 
     def add(self, host: Host) -> None:
@@ -83,6 +89,8 @@ class Callers:
         self._calls.add(own.hstack(_around(apis, apis["op"], host)))
         if not self.copied and {"External id"} <= set(host.ops.columns) & set(self._gpu.columns):
             ops = host.ops.slice(host.open_ops).filter(pl.col("External id") > 0)
+            if self._wanted is not None:
+                ops = ops.filter(pl.col("External id").is_in(self._wanted.implode()))
             self._ops.add(ops.select("External id").hstack(_around(ops, ops["order"], host)))
 
     def launched(self) -> Iterator[pl.DataFrame]:

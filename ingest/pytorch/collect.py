@@ -157,7 +157,7 @@ class Collector:
             for part in parts:
                 texts += part.columns.get(name, [None] * part.rows)  # type: ignore[arg-type]
             return pl.Series(name, texts, dtype=pl.String)
-        data, nulls, start = [], list[pl.Series](), 0
+        data, nulls, start = list[bytes](), list[pl.Series](), 0
         for part in parts:
             column = part.columns.get(name)
             if isinstance(column, Column):
@@ -168,9 +168,10 @@ class Collector:
                 data.append(bytes(part.rows * WIDTHS[found.code]))
                 nulls.append(pl.int_range(start, start + part.rows, dtype=pl.UInt32, eager=True))
             start += part.rows
-        series = _array(found.code, b"".join(data))
         if name in self._interners:
-            series = _translated(name, series, parts, whole)
+            series = _translated(name, data, parts, whole)
+        else:
+            series = _array(found.code, b"".join(data))
         return (series.scatter(pl.concat(nulls), None) if nulls else series).alias(name)
 
     def _frame(self, group: str, parts: list[Part], whole: Mapping[tuple[int, str], array[int]]) -> pl.DataFrame:
@@ -192,17 +193,12 @@ class Collector:
 
 
 def _translated(
-    name: str, codes: pl.Series, parts: list[Part], whole: Mapping[tuple[int, str], array[int]]
+    name: str, codes: list[bytes], parts: list[Part], whole: Mapping[tuple[int, str], array[int]]
 ) -> pl.Series:
-    """Codes of the readers as codes of the whole; 0 also where a reader has given none yet."""
-    starts: dict[int, int] = {}
-    joined = array("I")
-    for reader in {part.reader: None for part in parts}:
-        starts[reader] = len(joined)
-        joined.extend(whole.get((reader, name)) or array("I", [0]))
-    shifts = pl.DataFrame({"start": [starts[part.reader] for part in parts], "rows": [part.rows for part in parts]})
-    shift = shifts.select(pl.col("start").cast(pl.UInt32).repeat_by("rows").explode()).to_series()
-    return pl.Series(values=joined, dtype=pl.UInt32).gather(codes + shift)
+    """Codes of the readers, part by part, as codes of the whole; 0 also where a reader has given none yet."""
+    readers = {part.reader: None for part in parts}
+    known = {one: pl.Series(values=whole.get((one, name)) or array("I", [0]), dtype=pl.UInt32) for one in readers}
+    return pl.concat(known[part.reader].gather(_array("I", data)) for part, data in zip(parts, codes, strict=True))
 
 
 def _array(code: str, data: bytes) -> pl.Series:

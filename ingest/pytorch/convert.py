@@ -31,6 +31,7 @@ from kerneldb.ingest.source import Source
 from kerneldb.ingest.threads import ahead, mapped
 
 SCRATCH: Final = "scratch"
+Labels = Mapping[str, pl.DataFrame]
 FLOWS: Final = ("s", "t", "f")
 RENUMBERED: Final = "launches whose device was numbered by the driver: given the number of HIP"
 SLICE_ROWS: Final = 1 << 16
@@ -198,23 +199,23 @@ def _write_launches(output: Output, linked: Linked, activities: Activities, plac
 def _host_side(linked: Linked, callers: Callers, places: Interner) -> Iterator[tuple[str, pl.DataFrame]]:
     """Tables with rows of what happened on the host, in order of time. Links are made on a thread of their own."""
     collected = linked.parsed.collected
-    labels = tables.op_labels(collected, linked.calls)
+    labels = tables.op_labels(collected, linked.calls), tables.api_call_labels(collected)
     with contextlib.closing(ahead(lambda: read_host(collected, places), 1)) as hosts:
         made = (one for host in hosts for one in _host_rows(linked, callers, host, labels))
         yield from mapped(lambda one: (one[0], one[1]()), made)
 
 
 def _host_rows(
-    linked: Linked, callers: Callers, host: Host, labels: Mapping[str, pl.DataFrame]
+    linked: Linked, callers: Callers, host: Host, labels: tuple[Labels, Labels]
 ) -> Iterator[tuple[str, Callable[[], pl.DataFrame]]]:
     """Tables, each with what makes rows of it: of what happened on the host in one stretch of time."""
     callers.add(host)
     collected, until = linked.parsed.collected, linked.parsed.collected.window_end_ns
     fresh, ranges = host.ops.slice(host.open_ops), host.ranges.slice(host.open_ranges)
     for ops in _slices(fresh):
-        yield "ops", functools.partial(tables.op_rows, ops, labels, host.ranges["name"])
+        yield "ops", functools.partial(tables.op_rows, ops, labels[0], host.ranges["name"])
     for apis in _slices(host.apis):
-        yield "api_calls", functools.partial(tables.api_rows, apis, collected)
+        yield "api_calls", functools.partial(tables.api_rows, apis, labels[1])
     yield "ranges", functools.partial(tables.range_rows, host, collected, linked.numbers)
     yield "memory_events", functools.partial(tables.memory_rows, host.memory, collected)
     yield "sync_events", functools.partial(tables.sync_rows, host.syncs, collected)

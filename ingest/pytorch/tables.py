@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from kerneldb import gpus
+from kerneldb import gpus, repeated
 from kerneldb.ingest.privacy import public
 from kerneldb.ingest.pytorch.collect import Collector
 from kerneldb.ingest.pytorch.fields import EXCHANGE, NUMBERS
@@ -18,7 +18,7 @@ from kerneldb.ingest.pytorch.host import MODULE_PREFIX, Host, api_labels
 from kerneldb.ingest.pytorch.identity import CallRow
 from kerneldb.ingest.pytorch.narrow import CounterEvent
 from kerneldb.ingest.pytorch.repair import arguments_of
-from kerneldb.ingest.runs import Runs
+from kerneldb.ingest.runs import Runs, gathered
 
 FLOAT_MAX: Final = sys.float_info.max
 # c10::DeviceType, c10/core/DeviceType.h
@@ -65,19 +65,36 @@ def op_labels(collected: Collector, calls: Sequence[CallRow]) -> dict[str, pl.Da
     """Column of codes in the frame of operators → what its codes stand for."""
     identities = [(call["call_id"], call["op"]) for call in calls]
     table = pl.DataFrame(identities, schema={"call_id": pl.String, "name": pl.String}, orient="row")
+    notes = _notes(collected)
     return {
-        "thread": collected.threads.table("thread", "process_name", "thread_name"),
-        "call": table.with_row_index("call"),
-        "note": _notes(collected),
+        "thread": _thread_labels(collected),
+        "call": repeated.coded(table).with_row_index("call"),
+        "note": notes.with_columns(repeated.coded(notes.select("stack_note", "exchange"))),
     }
+
+
+def _thread_labels(collected: Collector) -> pl.DataFrame:
+    return repeated.coded(collected.threads.table("thread", "process_name", "thread_name"))
+
+
+def api_call_labels(collected: Collector) -> dict[str, pl.DataFrame]:
+    """Column of codes in the frame of runtime calls → what its codes stand for."""
+    labels = api_labels(collected).select("api", "name", "cat", details=pl.coalesce("kind", "kernel"))
+    return {"thread": _thread_labels(collected), "api": repeated.coded(labels)}
+
+
+def _labelled(rows: pl.DataFrame, labels: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Rows with what their codes stand for: the tables of `labels` are in the order of their codes."""
+    return rows.hstack([
+        column for code, table in labels.items() for column in gathered(table.drop(code), rows[code]).get_columns()
+    ])  # fmt: skip
 
 
 def op_rows(ops: pl.DataFrame, labels: Mapping[str, pl.DataFrame], frames: pl.Series) -> pl.DataFrame:
     """Rows of `ops` without trace_id. `labels` are those of all operators, `frames` the names of all ranges."""
     if "note" not in ops.columns:
         ops = ops.with_columns(note=pl.lit(None, dtype=pl.UInt32))
-    for code, table in labels.items():
-        ops = ops.join(table, on=code, how="left", maintain_order="left")
+    ops = _labelled(ops, labels)
     ops = ops.with_columns(frames.gather(ops[key]).alias(f"{key}_name") for key in ("module", "python"))
     return ops.select(
         pl.col("name"),
@@ -117,9 +134,9 @@ def _notes(collected: Collector) -> pl.DataFrame:
     )
 
 
-def api_rows(apis: pl.DataFrame, collected: Collector) -> pl.DataFrame:
-    """Rows of `api_calls` without trace_id."""
-    apis = _threaded(apis, collected).join(api_labels(collected), on="api", how="left", maintain_order="left")
+def api_rows(apis: pl.DataFrame, labels: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Rows of `api_calls` without trace_id. `labels` are those of all calls."""
+    apis = _labelled(apis, labels)
     return apis.select(
         "name",
         api_index=pl.col("id").cast(pl.Int64),
@@ -133,7 +150,7 @@ def api_rows(apis: pl.DataFrame, collected: Collector) -> pl.DataFrame:
         op_id="op_id",
         range_id="range_id",
         bytes=pl.coalesce(_column(apis, "bytes"), _column(apis, "size")),
-        details=pl.coalesce("kind", "kernel"),
+        details="details",
     )
 
 
