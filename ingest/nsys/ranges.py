@@ -15,7 +15,7 @@ from typing import Final
 
 import polars as pl
 
-from kerneldb import times
+from kerneldb import repeated, times
 from kerneldb.ingest.nsys.store import Schema, Store
 
 EVENT: Final[Schema] = {
@@ -123,8 +123,9 @@ class Ranges:
         is_range = (pl.col("kind") != MARK) & times.kept_time("start").is_not_null()
         until = pl.when(is_range).then(until)
         found: list[pl.DataFrame] = [pl.DataFrame(schema=_WALKED)]
-        first = 0
-        for thread, size in events.group_by("globalTid", maintain_order=True).len().iter_rows():
+        first, sizes = 0, events.group_by("globalTid", maintain_order=True).len()
+        threads = _threads(sizes["globalTid"])
+        for number, (thread, size) in enumerate(sizes.iter_rows()):
             self._places[thread] = (first, size)
             open_before = pl.DataFrame(schema=_OPEN)
             for part in _in_parts(events.slice(first, size).with_row_index("range_id", first)):
@@ -133,19 +134,19 @@ class Ranges:
                 spanned = walked.filter(pl.col("until").is_not_null())
                 self._overlap |= not spanned["below"].equals(spanned["parent"], check_names=False)
                 found.append(walked.select(*_WALKED))
-                write(self._rows(spans, walked))
+                write(self._rows(spans, walked, threads, number))
             first += size
         whole = pl.concat(found, rechunk=True)
         return whole["until"], whole["below"], whole["path"]
 
-    def _rows(self, events: pl.DataFrame, walked: pl.DataFrame) -> pl.DataFrame:
+    def _rows(self, events: pl.DataFrame, walked: pl.DataFrame, threads: pl.DataFrame, thread: int) -> pl.DataFrame:
         texts = self._paths.texts().select(pl.all().gather(walked["path"]))
         return events.hstack(texts).select(
             "range_id",
-            kind=pl.col("kind").cast(pl.String),
-            name=self._names.texts.gather(events["name"]),
-            process=(pl.col("globalTid") // THREAD % THREAD).cast(pl.String),
-            thread=(pl.col("globalTid") % THREAD).cast(pl.String),
+            "kind",
+            name=self._names.coded.gather(events["name"]),
+            process=_same(threads["process"], thread),
+            thread=_same(threads["thread"], thread),
             start_ns="start",
             duration_ns=pl.when(pl.col("kind") == MARK).then(0).otherwise(times.between("start", "end")),
             parent_id=walked["parent"].cast(pl.Int64),
@@ -153,6 +154,17 @@ class Ranges:
             path="range_path",
             finished=(pl.col("kind") == MARK) | pl.col("end").is_not_null(),
         )
+
+
+def _threads(numbers: pl.Series) -> pl.DataFrame:
+    """Process and thread of each `globalTid`, as texts."""
+    whole = {"process": numbers // THREAD % THREAD, "thread": numbers % THREAD}
+    return repeated.coded(pl.DataFrame({name: part.cast(pl.String) for name, part in whole.items()}))
+
+
+def _same(texts: pl.Series, number: int) -> pl.Expr:
+    """One of the texts, for every row."""
+    return pl.lit(texts[number], dtype=texts.dtype)
 
 
 _WALKED: Final[Schema] = {"until": pl.Int64, "below": pl.Int32, "path": pl.Int32}
@@ -171,11 +183,11 @@ def _in_parts(events: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 class _Names:
-    """Names of ranges, each once: `texts` by code, and what a path takes of each."""
+    """Names of ranges, each once: `texts` by code (`coded`: as rows have them), and what a path takes of each."""
 
     def __init__(self, strings: pl.DataFrame) -> None:
         self._strings = strings.select(textId="id", registered="value")
-        self.texts = pl.Series(dtype=pl.String)
+        self.texts = self.coded = pl.Series(dtype=pl.String)
         self.of_path = pl.Series(dtype=pl.UInt32)
         self.facts: list[tuple[str, str | None, str | None]] = []
 
@@ -212,6 +224,7 @@ class _Names:
         named = named.join(of_domain, on=["process", "domainId"], how="left", maintain_order="left")
         parts = pl.concat_str("domain", text.fill_null(""), separator=":", ignore_nulls=True)
         self.texts = named.select(parts).to_series().alias("name")
+        self.coded = repeated.coded(self.texts.to_frame())["name"]
         facts: dict[tuple[str, str | None, str | None], int] = {}
         codes = []
         for name, default in zip(self.texts, keys["domainId"].fill_null(0) == 0, strict=True):
