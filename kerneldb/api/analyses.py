@@ -37,7 +37,8 @@ class Difference:
     """What changed between two traces or sets of traces: a row per matched kernel, and the sums of the rows.
 
     Totals in ns. `common_shift_pct` is what all kernels have in common, None where too few match by signature to tell;
-    `by_verdict` counts rows. `steady_state` are the iterations before and after, where both sides have some.
+    `by_verdict` counts rows. `steady_state` are the iterations before and after, where both sides have some. `gpus` has
+    the names of the GPUs of each side, as far as they are known.
     """
 
     table: pa.Table
@@ -46,6 +47,7 @@ class Difference:
     common_shift_pct: float | None
     by_verdict: dict[str, int]
     steady_state: tuple[SteadyState, SteadyState] | None = None
+    gpus: tuple[list[str], ...] = ()
 
     @property
     def delta_pct(self) -> float | None:
@@ -139,6 +141,7 @@ def difference(
         sums[0]["common_shift_pct"] if sums else None,
         dict(collections.Counter(row["verdict"] for row in sums)),
         (steady_state[0], steady_state[1]) if len(steady_state) == len(sides) else None,
+        tuple(one["gpus"] or [] for names in sides for one in ask(warehouse, "scope", {"names": names})),
     )
 
 

@@ -16,7 +16,7 @@ from kerneldb.ids import content_id
 from kerneldb.replay import routes
 from kerneldb.replay.plan.work import Work
 from kerneldb.replay.routes.collective import OPERATOR
-from kerneldb.replay.wire.plan import CallSpec, OpCall, Plan
+from kerneldb.replay.wire.plan import CallSpec, Candidate, OpCall, Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kerneldb.api.inheriting import Found
     from kerneldb.api.queries import Connection, Row
     from kerneldb.replay.plan.work import Decision
+    from kerneldb.replay.wire.plan import Item
     from kerneldb.warehouse import Warehouse
 
 
@@ -198,9 +199,9 @@ LINE: Final = (
 def feasibility(planned: pa.Table) -> list[dict[str, Any]]:
     """The plan as a table: category, route, distinct signatures, launches, share of time, and the reason for none.
 
-    The last row, TOTAL, is of all launches, and says what share of the time recorded calls replay; what inherited and
-    inferred calls replay has rows of its own before it. What lacks something (a source) is not counted
-    as replayable: it has a reason.
+    The last row, TOTAL, is of all launches. Where some have no recorded call, rows before it say how much has one, and
+    how much inherits one or tries one that was inferred. What lacks something (a source) is not counted as replayable:
+    it has a reason.
     """
     import polars as pl
 
@@ -216,45 +217,62 @@ def feasibility(planned: pa.Table) -> list[dict[str, Any]]:
     }
     apart = [one.name for one in routes.known() if one.apart]
     groups = listed.group_by("category", "route", "reason", maintain_order=True).agg(**sums)
+    kinds = {"recorded": able & ~route.is_in(apart), **{name: route == name for name in apart}}
+    found = {name: part for name, chosen in kinds.items() if (part := listed.filter(chosen)).height}
     totals = [
-        listed.filter(route == name).group_by("route", category=pl.lit(f"TOTAL {name}")).agg(**sums) for name in apart
+        part.group_by(route=pl.lit(name), category=pl.lit(f"TOTAL {name}")).agg(**sums)
+        for name, part in (found.items() if found.keys() & set(apart) else ())
     ]
-    own = total_ns.filter(able & ~route.is_in(apart)).sum()
-    last = listed.select(**{**sums, "replayable_pct": own}, category=pl.lit("TOTAL"), route=pl.lit(""))
+    last = listed.select(**sums, category=pl.lit("TOTAL"), route=pl.lit(""))
     parts = [groups.sort("total_ns", descending=True, maintain_order=True), *totals, last]
     lines = pl.concat(parts, how="diagonal").select(LINE).to_dicts()
     shares = ("share_pct", "replayable_pct")  # sums so far; polars multiplies by the inverse, which is less exact
     return [{**line, **{name: 100 * line[name] / whole for name in shares}} for line in lines]
 
 
-CANDIDATES: Final = (
+CALLS: Final = (
     ("kernel", "string"), ("grid", "string"), ("launches", "int64"), ("total_ns", "int64"), ("route", "string"),
     ("rank", "int64"), ("op", "string"), ("input_dims", "string"), ("input_dtypes", "string"), ("score", "double"),
     ("why", "string"), ("signature_id", "string"), ("item_id", "string"),
 )  # fmt: skip
-"""Columns of `candidates`, with their Arrow types."""
+"""Columns of `calls`, with their Arrow types."""
 
 
-def candidates(plan: Plan) -> Iterator[dict[str, Any]]:
-    """What may have launched the kernels without a recorded call: a row per item and candidate, with the reasons."""
-    for item in plan.items:
-        for rank, candidate in enumerate(item.candidates, 1):
-            kernel, call = max(item.kernels, key=lambda one: one.total_ns or 0), candidate.spec.call
-            yield {
-                "kernel": short(kernel.name),
-                "grid": kernel.grid and "x".join(map(str, kernel.grid)),
-                "launches": kernel.launches,
-                "total_ns": sum(one.total_ns or 0 for one in item.kernels),
-                "route": item.route,
-                "rank": rank,
-                "op": call.op,
-                "input_dims": call.input_dims,
-                "input_dtypes": call.input_dtypes,
-                "score": candidate.score,
-                "why": candidate.why,
-                "signature_id": kernel.signature_id,
-                "item_id": item.id,
-            }
+def calls(plan: Plan) -> Iterator[dict[str, Any]]:
+    """The calls that a plan runs, those with most time first: a row per item, or per candidate of one without a call.
+
+    `why` says where a call comes from; it is NULL where a route makes it without one (copies of memory).
+    """
+    rows = [
+        _call(item, rank, candidate)
+        for item in plan.items
+        for rank, candidate in enumerate(item.candidates or (_recorded(item),), 1)
+    ]
+    yield from sorted(rows, key=lambda row: (-row["total_ns"], row["item_id"], row["rank"]))
+
+
+def _recorded(item: Item) -> Candidate | None:
+    return None if item.spec is None else Candidate(item.spec, "recorded")
+
+
+def _call(item: Item, rank: int, candidate: Candidate | None) -> dict[str, Any]:
+    kernel = max(item.kernels, key=lambda one: one.total_ns or 0)
+    call = None if candidate is None else candidate.spec.call
+    return {
+        "kernel": short(kernel.name),
+        "grid": kernel.grid and "x".join(map(str, kernel.grid)),
+        "launches": kernel.launches,
+        "total_ns": sum(one.total_ns or 0 for one in item.kernels),
+        "route": item.route,
+        "rank": rank,
+        "op": call and call.op,
+        "input_dims": call and call.input_dims,
+        "input_dtypes": call and call.input_dtypes,
+        "score": candidate and candidate.score,
+        "why": candidate and candidate.why,
+        "signature_id": kernel.signature_id,
+        "item_id": item.id,
+    }
 
 
 def short(name: str) -> str:

@@ -31,7 +31,7 @@ OF_CODE: Final = ("launches", "n_differences", "differences", "registers_reporte
 ROWS: Final = 40
 
 
-@analyze.command(short_help="Kernels of several traces side by side.")
+@analyze.command(short_help="Kernels of any number of traces side by side; of two: kerneldb diff.")
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...", shell_complete=trace_names)
 @click.option(
     "--where", metavar="TEXT", shell_complete=conditions, help="Compare only launches that meet this condition."
@@ -50,6 +50,8 @@ def compare(
     output: Output,
 ) -> None:
     """Compare time, resources and throughput of kernels over any number of traces.
+
+    It lists, and judges nothing; `kerneldb diff` says what became slower or faster between two, and by chance or not.
 
     Kernels match that have the same role (kerneldb db annotate --role) or the same name; --match pairs names that
     differ. Matched kernels come first, then the others, then the sums of one iteration: of the matched kernels and of

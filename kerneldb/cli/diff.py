@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ROWS: Final = 20
 SHOWN: Final = (
-    "kernel", "verdict", "matched_by", "n_before", "n_after", "total_before_ns", "total_after_ns", "delta_ns",
+    "kernel", "op", "verdict", "matched_by", "n_before", "n_after", "total_before_ns", "total_after_ns", "delta_ns",
     "delta_pct", "count_delta_ns", "mean_delta_ns", "mean_before_ns", "mean_after_ns", "own_delta_pct",
     "p_value", "gemm_m", "gemm_n", "gemm_k", "gemm_batch",
 )  # fmt: skip
@@ -90,7 +90,8 @@ def diff(
     the same factor, as with lower clocks, that factor is printed once, and own_delta is what is left. `slower` and
     `faster` are changes over --threshold beyond it which pass two tests at 5 % (Holm's correction for many tests): a
     Mann-Whitney test over the launches, and whether the kernel moved more than kernels do from one recording to the
-    next. `noise` is over the threshold only, `too few` has too few launches to tell.
+    next. `noise` is over the threshold only, `too few` has too few launches to tell. More than two traces, with
+    registers, occupancy and throughput, are side by side in `kerneldb analyze compare`.
 
     With --by, rows are sums, such as of operators; the time that ranks waited for each other has its own row.
     --by fusion is for programs whose kernels differ, such as one and the same compiled: which operators of a typical
@@ -118,6 +119,9 @@ def diff(
 
     found = open_database(lock_timeout=READ_WAIT_S).diff(before, after, where=where, threshold=threshold / 100)
     note(summary(before, after, found))
+    if len(set(map(tuple, found.gpus))) > 1 and all(found.gpus):
+        named = " -> ".join(", ".join(gpus) for gpus in found.gpus)
+        note(f"different GPUs ({named}): what is slower or faster may be the GPU, not the program")
     if found.is_fused():
         note("kernels were fused: --by fusion says which operators became which kernels")
     draw("diff", found.table.to_pylist() if plot else [], plot)

@@ -29,6 +29,8 @@ NOTES = (
     click.option("--branch", metavar="NAME", help="Its branch (auto: that of the current folder)."),
     click.option("--ci", is_flag=True, help="Take commit and branch from the variables of the CI service."),
 )  # fmt: skip
+UNKNOWN = "new to this version of kerneldb"
+"""How the reason ends where nothing is known of what was skipped (`ingest.ledger`)."""
 WORTH_A_LINE = ("repaired", "refused", "lost", "truncated")
 LOST = ("lost", "truncated")
 """What a trace does not have that its program did: said in any case."""
@@ -131,6 +133,8 @@ def ingest(
             _report(outcome, wanted, quiet=quiet)
             outcomes.append(outcome)
     _emit(outcomes, output, quiet=quiet)
+    if any(outcome.launches for outcome in outcomes) and not quiet:
+        note("what holds it up: kerneldb why; where the time goes: kerneldb top; all of it: kerneldb tui")
     _note_history(database, quiet=quiet or "commit" not in notes)
     if any(outcome.error for outcome in outcomes):
         click.get_current_context().exit(1)
@@ -274,10 +278,13 @@ def summary(outcome: Outcome) -> str:
 
 
 def _remarks(outcome: Outcome) -> Iterator[str]:
-    """Exceptions of an ingest; `kerneldb traces NAME --report` says what was skipped and why."""
-    skipped = sum(entry.n for entry in outcome.report if entry.outcome == "skipped")
+    """Exceptions of an ingest, and of what was skipped the part that matters most: what is new, else what is most."""
     for entry in outcome.report:
         if entry.outcome in WORTH_A_LINE:
             yield f"{entry.outcome} {entry.n:,}: {entry.reason}"
+    skipped = [entry for entry in outcome.report if entry.outcome == "skipped"]
     if skipped:
-        yield f"{plural(skipped, 'row or event', 'rows or events')} not stored (kerneldb traces NAME --report)"
+        first = max(skipped, key=lambda entry: (entry.reason.endswith(UNKNOWN), entry.n))
+        part = "" if len(skipped) == 1 else f", {first.n:,} of them"
+        left = plural(sum(entry.n for entry in skipped), "row or event", "rows or events")
+        yield f"{left} left out{part}: {first.reason} (kerneldb traces {shlex.quote(outcome.trace or '')} --report)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import re
 import time
 from collections import Counter
 from pathlib import Path
@@ -21,8 +22,6 @@ from kerneldb.output.text import command_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import pyarrow as pa
-
     from kerneldb.api import Database
     from kerneldb.api.planning import Planned, Request
     from kerneldb.output import Output
@@ -32,7 +31,8 @@ if TYPE_CHECKING:
 PROGRESS_SECONDS = 2.0
 BEST = 2
 SHOWN_ROWS = 20
-SHOWN = ["kernel", "launches", "total_ns", "route", "rank", "op", "input_dims", "score", "why"]
+FIRST = 10
+SHOWN = ["launches", "total_ns", "kernel", "route", "why"]
 ASKED = ("where", "traces", "signatures", "top", "in_context", "iteration", "phase")
 MEASURING = {"progress": "", "energy": "energy of ", "counters": "counters of "}
 
@@ -94,9 +94,11 @@ _REQUEST = (
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Print how much can be replayed, by category and route, and run nothing; --write-plan has the calls.",
+    help="Print how much can be replayed, by category and route, and the first calls; run nothing.",
 )
-@click.option("--candidates", is_flag=True, help="Print the calls proposed for launches without one; run nothing.")
+@click.option(
+    "--calls", "--candidates", "only_calls", is_flag=True, help="Print all calls and where each is from; run nothing."
+)
 @click.option(
     "--write-plan", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan for another machine."
 )
@@ -104,7 +106,7 @@ _REQUEST = (
 @output_options
 def replay(
     *, request: Request, gpus: str | None, ray: str | None, options: Options, resume: bool, dry_run: bool,
-    candidates: bool, write_plan: Path | None, read_journal: Path | None, output: Output,
+    only_calls: bool, write_plan: Path | None, read_journal: Path | None, output: Output,
 ) -> None:  # fmt: skip
     """Run kernels again on this machine, alone, prove that the same kernel ran, and measure its time and energy.
 
@@ -135,7 +137,7 @@ def replay(
 
     \b
       kerneldb replay --where "category = 'GEMM'" --dry-run
-      kerneldb replay --trace nsys-run --model-config config.json --candidates
+      kerneldb replay --trace nsys-run --model-config config.json --calls
       kerneldb replay --until-time 95%
       kerneldb replay --counters roofline,memory --until-time 95%
       kerneldb replay --in-context --trace decode --iteration "ProfilerStep#2"
@@ -146,8 +148,8 @@ def replay(
     database = _opened(options)
     if read_journal is not None:
         _read(database, write_plan, read_journal, output)
-    elif dry_run or candidates or write_plan is not None:
-        _plan(database, request, write_plan, output, options, only_candidates=candidates)
+    elif dry_run or only_calls or write_plan is not None:
+        _plan(database, request, write_plan, output, options, only_calls=only_calls)
     else:
         _run(database, None if resume else request, options, output, gpus=gpus, ray=ray)
 
@@ -208,11 +210,11 @@ def _plan(
     output: Output,
     options: Options,
     *,
-    only_candidates: bool = False,
+    only_calls: bool = False,
 ) -> None:
     import pyarrow as pa
 
-    from kerneldb.api.planning import CANDIDATES, candidates, feasibility
+    from kerneldb.api.planning import CALLS, calls, feasibility
     from kerneldb.replay.wire import plan
 
     note_repeated(database, request.traces)
@@ -229,27 +231,33 @@ def _plan(
         steps = stepping.planned_rows(planned.plan)
         emit(pa.Table.from_pylist(list(steps), schema=pa.schema(stepping.PLANNED)).to_reader(), output)
         return
-    proposed = pa.Table.from_pylist(list(candidates(planned.plan)), schema=pa.schema(CANDIDATES))
-    if not only_candidates:
-        emit(pa.Table.from_pylist(feasibility(planned.routes)).to_reader(), output)
-    if only_candidates:
-        emit(proposed.to_reader(), output)
-    elif proposed.num_rows and output.format == "table" and output.path is None:
-        _propose(proposed)
+    listed = list(calls(planned.plan))
+    if only_calls:
+        emit(pa.Table.from_pylist(listed, schema=pa.schema(CALLS)).to_reader(), output)
+        return
+    emit(pa.Table.from_pylist(feasibility(planned.routes)).to_reader(), output)
+    if listed and output.format == "table" and output.path is None:
+        _show_calls(listed)
 
 
-def _propose(proposed: pa.Table) -> None:
-    """The best candidates of the launches without a recorded call that take most time."""
-    import pyarrow.compute as pc
+def _show_calls(listed: Sequence[Mapping[str, Any]]) -> None:
+    """The calls of the launches that take most time; of those without a recorded one, the best candidates."""
+    import pyarrow as pa
 
     from kerneldb.output import Output
 
-    best = proposed.filter(pc.less_equal(proposed["rank"], BEST)).sort_by(
-        [("total_ns", "descending"), ("rank", "ascending")]
-    )
-    click.echo("\ncalls proposed for launches without a recorded one, those with most time first")
-    emit(best.select(SHOWN).slice(0, SHOWN_ROWS).to_reader(), Output())
-    note(f"--candidates shows all {proposed.num_rows:,}")
+    best = [row for row in listed if row["rank"] <= BEST][:FIRST]
+    shown = [{"call": _call_of(row), **{name: row[name] for name in SHOWN}} for row in best]
+    click.echo("\ncalls to run, those with most time first")
+    emit(pa.Table.from_pylist(shown).to_reader(), Output())
+    if len(best) < len(listed):
+        note(f"--calls lists all {len(listed):,}")
+
+
+def _call_of(row: Mapping[str, Any]) -> str | None:
+    """Operator and shapes; arguments at the end that are no tensors say nothing here."""
+    dims = re.sub(r"(, \[\])+(?=\]$)", "", row["input_dims"] or "")
+    return row["op"] and f"{row['op']} {dims}".rstrip()
 
 
 def _read(database: Database, plan: Path | None, journal: Path, output: Output) -> None:

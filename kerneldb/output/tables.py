@@ -58,7 +58,7 @@ LEAST_IMPORTANT: Final = (
     r"group_\w+|traced_ranks|registers|shared_bytes|grid|block|\w*occupancy",
     r"(min|max|p\d+|stddev|mad)(_\w+)?|p_value|l0_(launches|l1_time)_pct",
     r"(mean|median|avg)(_\w+)?",
-    r"n_\w+|op|dtype|intensity",
+    r"n_\w+|dtype|intensity",
 )
 EMPTY: Final = -1
 """How important a column without values is: it goes before any text becomes short."""

@@ -166,7 +166,7 @@ def test_the_first_candidate_has_the_sizes_of_the_program(
     timed: Samples, profiled: Samples, sample: str, dims: list[list[int]]
 ) -> None:
     held = profiled if sample in PROFILED else timed
-    listed = lines(replay(held.database, "--trace", held.traces[sample], "--candidates", "--format", "ndjson"))
+    listed = lines(replay(held.database, "--trace", held.traces[sample], "--calls", "--format", "ndjson"))
     first = max((row for row in listed if row["rank"] == 1), key=lambda row: row["total_ns"])
     assert first["op"] == "aten::mm"
     assert json.loads(first["input_dims"]) == dims
@@ -175,7 +175,7 @@ def test_the_first_candidate_has_the_sizes_of_the_program(
 def test_the_first_candidate_has_no_more_tiles_than_blocks_ran(timed: Samples) -> None:
     """128 blocks with tiles of 64 × 256 on an H100 of 132 multiprocessors: not one for each of 3,200 heads."""
     sample = timed.traces["nsys/nsysai_h100_2gpu_1s.sqlite"]
-    listed = lines(replay(timed.database, "--trace", sample, "--candidates", "--format", "ndjson"))
+    listed = lines(replay(timed.database, "--trace", sample, "--calls", "--format", "ndjson"))
     first = [row for row in listed if row["rank"] == 1 and row["grid"] == "1x16x8"]
     assert first
     assert {row["input_dims"] for row in first} == {"[[8, 1024, 256], [8, 256, 256]]"}
@@ -183,7 +183,7 @@ def test_the_first_candidate_has_no_more_tiles_than_blocks_ran(timed: Samples) -
 
 def test_what_stands_in_for_quantised_weights_is_said(timed: Samples) -> None:
     sample = timed.traces["rocprof/rocprofv3_gfx1151_llamacpp_prefill_kernel_trace.csv"]
-    listed = lines(replay(timed.database, "--trace", sample, "--candidates", "--format", "ndjson"))
+    listed = lines(replay(timed.database, "--trace", sample, "--calls", "--format", "ndjson"))
     assert all("fp16 in place of q" in row["why"] for row in listed)
     widths = {json.loads(row["input_dims"])[-1][-1] for row in listed if row["rank"] == 1}
     assert {2560, 4096, 8192, 9216} <= widths

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
@@ -69,10 +70,26 @@ def test_inherited_items_are_those_of_the_donor(inherited: kerneldb.Database, pl
 def test_feasibility_sums_inherited_calls_apart(planned: planning.Planned) -> None:
     lines = {line["category"]: line for line in planning.feasibility(planned.routes)}
     assert lines["TOTAL"]["launches"] == LAUNCHES
-    assert lines["TOTAL"]["replayable_pct"] < 1
-    assert lines["TOTAL inherited"]["replayable_pct"] > 99
-    assert "TOTAL inferred" not in lines
+    assert lines["TOTAL"]["replayable_pct"] == lines["TOTAL inherited"]["replayable_pct"] > 99
     assert list(lines)[-2:] == ["TOTAL inherited", "TOTAL"]
+    assert "TOTAL inferred" not in lines
+
+
+def test_feasibility_says_how_much_has_which_call() -> None:
+    rows = [("aten", None, 50), ("inherited", None, 20), ("inferred", None, 10), ("none", "why not", 20)]
+    table = pa.Table.from_pylist(
+        [
+            {"category": "GEMM", "route": route, "reason": reason, "signature_id": route, "n": 2, "total_ns": ns}
+            for route, reason, ns in rows
+        ]
+    )
+    totals = [line for line in planning.feasibility(table) if line["category"].startswith("TOTAL")]
+    assert [(line["category"], line["launches"], line["share_pct"], line["replayable_pct"]) for line in totals] == [
+        ("TOTAL recorded", 2, 50, 50),
+        ("TOTAL inherited", 2, 20, 20),
+        ("TOTAL inferred", 2, 10, 10),
+        ("TOTAL", 8, 100, 80),
+    ]
 
 
 def test_a_route_of_a_user_that_claims_nothing_changes_nothing(
@@ -118,8 +135,8 @@ def test_without_donors_calls_are_proposed(lonely: kerneldb.Database) -> None:
     found = lonely.plan_replay(Request(where="category = 'GEMM'"))
     lines = {line["category"]: line for line in planning.feasibility(found.routes)}
     assert lines["TOTAL"]["launches"] > 0
-    assert lines["TOTAL"]["replayable_pct"] == 0
-    assert lines["TOTAL inferred"]["share_pct"] > 50
+    assert "TOTAL recorded" not in lines
+    assert lines["TOTAL"]["replayable_pct"] == lines["TOTAL inferred"]["replayable_pct"] > 50
     inferred = [item for item in found.plan.items if item.route == "inferred"]
     assert all(item.spec is None and item.candidates for item in inferred)
     assert all(one.source == "inferred" and one.why for item in inferred for one in item.candidates)
@@ -140,7 +157,7 @@ def test_launches_that_no_proposal_reaches_say_so(lonely: kerneldb.Database, mon
 def test_the_config_of_the_model_reaches_the_proposals(lonely: kerneldb.Database, gemms: Plan, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"hidden_size": 4096, "vocab_size": 77_777}), encoding="utf-8")
-    rows = json.loads(run(lonely, *GEMMS, "--model-config", str(path), "--candidates", "--json").stdout)
+    rows = json.loads(run(lonely, *GEMMS, "--model-config", str(path), "--calls", "--json").stdout)
     assert any("77777" in (row["input_dims"] or "") for row in rows)
     plain = [one.spec.call.input_dims for item in gemms.items for one in item.candidates]
     assert plain
@@ -178,7 +195,7 @@ def test_a_dry_run_shows_candidates_and_stores_nothing(fresh: kerneldb.Database)
     result = run(fresh, "--trace", STRIPPED, "--dry-run")
     assert result.exit_code == 0, result.stderr
     assert "TOTAL inherited" in result.stdout
-    assert "calls proposed for launches without a recorded one" in result.stdout
+    assert "calls to run, those with most time first" in result.stdout
     assert "as decoder-h200 #" in result.stdout
     assert fresh.sql("SELECT count(*) AS n FROM inferred_calls").rows()[0]["n"] == 0
 

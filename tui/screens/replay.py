@@ -143,19 +143,16 @@ class Settings:
 
 def replayable(plan: Sequence[Row]) -> float:
     """Percent of the time that anything replays: recorded calls, inherited ones, and those that are tried."""
-    return float(sum(row["replayable_pct"] for row in plan if row["category"].startswith(TOTAL)))
+    return float(sum(row["replayable_pct"] for row in plan if row["category"] == TOTAL))
 
 
 def how_much(plan: Sequence[Row]) -> str:
     """How much of the time is replayed, and how much of that without a recorded call."""
     total = replayable(plan)
-    apart = {row["route"]: row["replayable_pct"] for row in plan if row["category"].startswith(f"{TOTAL} ")}
-    if not apart or not total:
-        return f"{numbers.percent(total)} of it replayable"
-    if max(apart.values()) == total:
-        return f"{numbers.percent(total)} replayable, all {max(apart, key=lambda route: apart[route])}"
-    parts = ", ".join(f"{numbers.percent(share)} {route}" for route, share in apart.items())
-    return f"{numbers.percent(total)} replayable ({parts})"
+    kinds = {row["route"]: row["replayable_pct"] for row in plan if row["category"].startswith(f"{TOTAL} ")}
+    parts = ", ".join(f"{numbers.percent(share)} {kind}" for kind, share in kinds.items() if share != total)
+    alone = next((f", all {kind}" for kind, share in kinds.items() if share == total), "")
+    return f"{numbers.percent(total)} replayable" + (alone or (f" ({parts})" if parts else ""))
 
 
 class Lines(Table):
