@@ -51,8 +51,8 @@ def note_scope(database: Database, traces: tuple[str, ...]) -> None:
     if count > 1:
         note(f"{scope(count, gpus)}; --trace NAME takes one")
     if len(kinds := database.kinds(traces)) > 1:
-        told = ", ".join(f"{kind} ({KINDS.get(kind, 'other')})" for kind in kinds)
-        note(f"warning: these are different kinds of traces, whose times do not add up: {told}")
+        named = ", ".join(f"{kind} ({KINDS.get(kind, 'other')})" for kind in kinds)
+        note(f"warning: these are different kinds of traces, whose times do not add up: {named}")
 
 
 def scope(count: int, gpus: list[str]) -> str:

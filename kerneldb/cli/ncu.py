@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TOP = 20
 UNKNOWN = frozenset((None, "(unknown)", "(all)"))
-"""What stands for a verdict where the rule lacks its counters."""
+"""Shown in place of a verdict where the rule lacks its counters."""
 LOG_FILE = "ncu-raw.csv"
 
 

@@ -120,7 +120,7 @@ def _teller(settings: Settings) -> Callable[[Mapping[str, Any]], None]:
     total = len(settings.parts) * (1 if settings.trace_only else 2)
     done = 0
 
-    def tell(event: Mapping[str, Any]) -> None:
+    def say(event: Mapping[str, Any]) -> None:
         nonlocal done
         what, workload = event["what"], event.get("workload")
         counted = what in ("measure", "trace")
@@ -129,4 +129,4 @@ def _teller(settings: Settings) -> Callable[[Mapping[str, Any]], None]:
         reason = f": {event['reason']}" if event.get("reason") else ""
         note(f"{f'[{done}/{total}] ' if counted else ''}{STEPS[what]}{where}{reason}")
 
-    return tell
+    return say

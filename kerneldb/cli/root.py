@@ -114,7 +114,7 @@ class Command(click.Command):
         self.params.append(_database_option())
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As in click, with a hint where the name of a trace or of the database stands in the wrong place."""
+        """As in click, with a hint where the name of a trace or of the database is in the wrong place."""
         names = [one.make_metavar(ctx) for one in self.params if isinstance(one, click.Argument)]
         options = {name: one for one in self.params if isinstance(one, click.Option) for name in one.opts}
         self._require_values(ctx, options, args)

@@ -46,8 +46,8 @@ TINY_NS: Final = 3_000
 FRAME: Final = re.compile(r"(.*)\((\d+)\): (.*)")
 LIKELY: Final = "Likely: "
 KNOWN_WORK: Final = "Work from the shapes of the operators or from counters, peaks from the data sheet."
-UNKNOWN_WORK: Final = "How near to the peaks that is, is not known: shapes of operators, or counters, would tell."
-COUNTED_WORK: Final = "How near to the peaks that is, is not known from shapes; counters of it are stored."
+UNKNOWN_WORK: Final = "How near that is to the peaks is not known: shapes of operators, or counters, would say."
+COUNTED_WORK: Final = "How near that is to the peaks is not known from shapes; its counters are stored."
 READING: Final = frozenset(
     {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::nonzero", "aten::equal"}
 )

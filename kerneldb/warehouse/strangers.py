@@ -91,7 +91,7 @@ def require_usable(con: Connection, place: Place) -> Defined:
     with aside(con):
         found = _defined(con)
         shadows = [name for name, is_of_duckdb, _ in found.functions if is_of_duckdb]
-        wrong = [f"the macro {name} stands for a function of DuckDB" for name in shadows]
+        wrong = [f"the macro {name} replaces a function of DuckDB" for name in shadows]
         if not wrong:  # else what is asked next could mean something else
             wrong = _ask(con, "misfits") + (_ask(con, "triggers") if _has_triggers() else [])
     made = [f"{table}.{name}" for table, name, _, default in found.columns if default not in {None, "NULL"}]

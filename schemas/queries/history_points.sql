@@ -1,4 +1,4 @@
--- The points of the lines of a series that have most to tell: those that changed, then the longest kernels.
+-- The points of the lines of a series that show most: those that changed, then the longest kernels.
 WITH ordered AS (
     SELECT trace_id, commit, happened_at, row_number() OVER (ORDER BY happened_at, recorded_at, trace_id) AS place
     FROM history_runs

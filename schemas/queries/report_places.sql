@@ -1,4 +1,4 @@
--- The rows of report_wall with what report_marks says of them. `odd_side` is a side that is no
+-- The rows of report_wall with what report_marks says of them. `odd_side` is a side that is not a
 -- multiple of 8 of a product of 16-bit numbers which takes over 1.6 times what its work needs, and the distance of rows in memory, of the
 -- result (n) or of an input (its strides; where they are not known, k): these rows are not aligned to 16 bytes.
 SELECT

@@ -1,5 +1,5 @@
 -- name: aside
--- What is asked here must not find the macros of the file: they could stand in for functions and operators.
+-- What is asked here must not find the macros of the file: they could replace functions and operators.
 USE memory;
 
 -- name: functions
@@ -16,11 +16,11 @@ ORDER BY ALL;
 
 -- name: misfits
 -- Objects under our names that are of another kind, and what runs beside a statement of ours or decides what rows it finds.
-SELECT 'the view ' || view_name || ' stands for a table'
+SELECT 'the view ' || view_name || ' is in the place of a table'
 FROM duckdb_views()
 WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($tables, lower(view_name))
 UNION ALL
-SELECT 'the table ' || table_name || ' stands for a view'
+SELECT 'the table ' || table_name || ' is in the place of a view'
 FROM duckdb_tables()
 WHERE database_name = 'warehouse' AND schema_name = 'main' AND list_contains($views, lower(table_name))
 UNION ALL

@@ -1,7 +1,7 @@
--- How much of each piece of communication is waiting for another rank: until `joined_ns`, where the ranks of the job tell (`is_split`).
+-- How much of each piece of communication is waiting for another rank: until `joined_ns`, where the traces of all ranks are there (`is_split`).
 -- Waiting comes first: the transfer begins when the last rank, `late_rank`, has come. `places` names the devices with their traces.
 CREATE OR REPLACE MACRO _wall_exchanges(sent, places) AS TABLE
--- On all ranks of the job, whichever are asked about; a rank alone tells nothing.
+-- On all ranks of the job, whichever are asked about; one rank alone does not show who waited.
 WITH _jobs AS (
     SELECT job
     FROM traces
