@@ -236,7 +236,7 @@ ROW: dict[str, Any] = {
 
 def test_where_counters_are_stored_nobody_is_told_to_record_them() -> None:
     words = wording.judged(ROW)
-    assert "would tell" not in words["sure"]
+    assert "would say" not in words["sure"]
     assert "its counters are stored" in words["hint"]
 
 
