@@ -48,6 +48,10 @@ INFERRED: Final = "inferred from dims"
 Around = Callable[[int], contextlib.AbstractContextManager[Any]]
 
 
+Made = tuple[dict[str, int], frozenset[str], frozenset[str]]
+"""How the calls of a step are made: items with another call than their first, and those filled and stood in for."""
+
+
 class Player:
     """Makes and runs the calls of a step. `attempts` says for each item which of its rebuilt calls is made."""
 
@@ -95,6 +99,12 @@ class Player:
     def stand_in(self, name: str, item: Item) -> None:
         """Let the calls of an item be made as those of another one, which is to launch its kernels."""
         self._standing[name] = item
+
+    @property
+    def made(self) -> Made:
+        """How the calls are made now."""
+        attempts = {item: attempt for item, attempt in self.attempts.items() if attempt}
+        return attempts, frozenset(self.filled), frozenset(self._standing)
 
     def further(self, item: str) -> bool:
         """Go on to the next rebuilt call of an item; False where there is none."""

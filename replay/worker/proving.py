@@ -392,9 +392,15 @@ class _Proof:
 
     @property
     def whole(self) -> Improvement | None:
-        """What was promised for all that a patch makes; None where that is no longer what it makes."""
-        together = (one for one in reversed(self._found) if one.status == "together")
-        return None if self.taken_back else next(together, None)
+        """What was promised for all that a patch makes; None where that is no longer what it makes.
+
+        Of a training step a compiler makes graphs of parts, so that the wall time of one graph is no promise.
+        """
+        together = next((one for one in reversed(self._found) if one.status == "together"), None)
+        if self.taken_back or together is None:
+            return None
+        trained = any(_in_parts(one) for one in self._found if one.status == "accepted")
+        return dataclasses.replace(together, wall=None) if trained else together
 
     def outcome(self, one: Improvement) -> Improvement:
         """A result as it is now; where anything was taken back, nobody may read the sum as that of what is left."""
@@ -417,3 +423,9 @@ def _advised(graph: Improvement, plain: Sequence[Improvement]) -> bool:
     """Whether no patch makes a graph beside these changes: that of a training step is a mode of its compiler."""
     made = improving.changes([*plain, graph])
     return any(change["rewrite"] == GRAPH and change["kind"] == improving.ADVICE for change in made)
+
+
+def _in_parts(one: Improvement) -> bool:
+    """Whether a change makes graphs of parts of a step only."""
+    changes = one.change.get("changes", ())
+    return one.rewrite == GRAPH and any(change["values"].get("training") for change in changes)

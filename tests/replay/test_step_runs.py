@@ -25,7 +25,7 @@ from kerneldb.replay.steps.player import Player  # noqa: E402
 from kerneldb.replay.steps.rehearsal import rehearse  # noqa: E402
 from kerneldb.replay.triton.loading import Launchable  # noqa: E402
 from kerneldb.replay.wire.results import Activity  # noqa: E402
-from kerneldb.replay.worker.steps import StepRun  # noqa: E402
+from kerneldb.replay.worker.steps import AFTER_PROFILER, StepRun, main  # noqa: E402
 
 
 def item(name: str, op: str, dims: list[Any], types: list[str], scalars: list[str] | None = None) -> Item:
@@ -148,13 +148,18 @@ def test_a_call_that_cannot_be_rebuilt_is_stood_in_for_and_counted() -> None:
     made = step(
         StepCall("none", ((0,),), (2,), recorded_ns=(700,)), StepCall("mm", ((0,), (1,)), (2,), recorded_ns=(5,))
     )
-    StepRun(made, ITEMS, Options(device="cpu", energy=False, runs=1), sent.append).run()
+    asked = Options(device="cpu", energy=False, runs=1)
+    main([made], ITEMS, asked, sent.append, ())
     result = next(one.result for one in sent if isinstance(one, StepDone))
+    assert AFTER_PROFILER not in result.notes
     assert (result.mode, result.calls, result.rebuilt, result.filled) == ("eager", 2, 1, 1)
     lost = next(one for one in result.kernels if one.item == "none")
     assert (lost.grade, lost.time, lost.filled) == (Grade.L4, None, 1)
     assert next(one.quantity for one in result.measured if one.value) == "wall_ns"
     assert Begin("mm", "rehearse") in sent
+    StepRun(made, ITEMS, asked, sent.append).run((({}, frozenset(), frozenset()), []))  # as if all were made by a call
+    assert AFTER_PROFILER in sent[-1].result.notes
+    assert [one for one in sent[-1].result.measured if one.quantity == "wall_ns" and one.value]
 
 
 def test_a_triton_kernel_runs_on_the_memory_of_the_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -259,8 +259,11 @@ def test_advice_is_not_measured() -> None:
     trained = improvement("cuda_graph", "cuda_graph")
     trained.change["changes"][0]["values"]["training"] = True
     assert prove([trained], measuring({})) == ([trained], [])  # type: ignore[arg-type]
-    kept, _ = prove([improvement("compile", "compile"), trained], measuring({"compile": 0.2, "cuda_graph": 0.1}))  # type: ignore[arg-type]
-    assert [one.status for one in kept] == ["accepted", "accepted"]  # a mode of its compiler
+    found = [improvement("compile", "compile"), trained, improvement("", "", "together")]
+    kept, rows = prove(found, measuring({"compile": 0.2, "cuda_graph": 0.1}))  # type: ignore[arg-type]
+    assert [one.status for one in kept[:2]] == ["accepted", "accepted"]  # a mode of its compiler
+    busy, wall = (row["promised_pct"] for row in rows[-2:])
+    assert (busy, wall) == (pytest.approx(20), None)  # it makes graphs of parts of the step
 
 
 def test_wall_time_is_promised_only_where_the_device_holds_the_step_back() -> None:
