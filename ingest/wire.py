@@ -157,3 +157,10 @@ class Message:
     def numbers(self, field: int) -> list[int]:
         """The numbers of a repeated field, packed or not. Raises WireError."""
         return [number for value in self.values(field) for number in numbers_of(value)]
+
+
+def message_of(value: Value) -> Message:
+    """The message in a field. Raises WireError where it is damaged, or a number."""
+    if isinstance(value, int):
+        raise WireError(f"the number {value} where a message is")
+    return Message(value)

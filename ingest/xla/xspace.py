@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from kerneldb.ingest.ledger import UNKNOWN as UNKNOWN_PART
 from kerneldb.ingest.output import Report
-from kerneldb.ingest.wire import Message, Value, WireError, double_of, fields, signed, text_of
+from kerneldb.ingest.wire import Message, Value, WireError, double_of, fields, message_of, signed, text_of
 from kerneldb.ingest.xla.hlo import Module
 from kerneldb.ingest.xla.recording import Event, Line, Plane, Recording, Stats
 
@@ -166,10 +166,10 @@ class _Events:
     def __iter__(self) -> Iterator[Event]:
         report, self._report = self._report, Report()
         for number, value in fields(self._data):
-            if number != 4 or not isinstance(value, bytes):  # noqa: PLR2004
+            if number != 4:  # noqa: PLR2004
                 continue
             try:
-                event = self._event(Message(value), report)
+                event = self._event(message_of(value), report)
             except WireError as error:
                 report.add("lost", "event: damaged", 1, str(error))
                 continue

@@ -87,6 +87,7 @@ def main() -> int:
     parser.add_argument("--case", type=int, help="only this one, in this process")
     parser.add_argument("--cases", type=int, default=10, help="so many of each format")
     parser.add_argument("--minutes", type=float, help="as many as there is time for, with one seed after the other")
+    parser.add_argument("--shard", default="1/1", metavar="I/N", help="only every N-th seed, the I-th of them first")
     parser.add_argument("--keep", type=Path, help="with --case: write the files of the case into this folder")
     parser.add_argument("--totals", type=Path, help="a JSON file that has the counts of the inputs so far, at any time")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -120,7 +121,8 @@ def campaign(names: list[str], given: argparse.Namespace) -> int:
 def as_asked(names: list[str], given: argparse.Namespace) -> Iterator[tuple[int, str, Finding | None]]:
     """The cases of a seed, or of one seed after the other as long as there is time, each with its seed and format."""
     ends = None if given.minutes is None else time.monotonic() + 60 * given.minutes
-    for seed in itertools.count(given.seed):
+    shard, shards = map(int, given.shard.split("/"))
+    for seed in itertools.count(given.seed + shard - 1, shards):
         cases = [(name, seed, case) for case in range(given.cases) for name in names]
         for (name, _, _), found in zip(cases, watched(cases), strict=True):
             yield seed, name, found

@@ -33,7 +33,7 @@ def read(tmp_path: Path, data: bytes, name: str = "host.xplane.pb") -> Converted
         assert peak < ENOUGH
 
 
-def gpu(*events: bytes) -> bytes:
+def gpu(*events: bytes | int) -> bytes:
     """A second GPU whose line holds these events, without any metadata."""
     line = message((2, "Stream #9(Compute)"), (4, list(events)))
     return message((1, message((2, "/device:GPU:1"), (3, line))))
@@ -46,6 +46,7 @@ HOSTILE = {
     "cut in the middle": space(direct())[: len(space(direct())) // 8],
     "a line that is cut": message((1, message((2, "/device:GPU:1"), (3, b"\x22\xff")))),
     "an event that is cut": gpu(b"\x08"),
+    "an event that is a number": gpu(1 << 31),
     "an event that refers to nothing": gpu(message((1, 99), (2, 5), (3, 7))),
     "a value that refers to nothing": gpu(message((1, 1), (2, 5), (3, 7), (4, message((1, 5), (7, 8))))),
     "aggregates": gpu(message((1, 1), (5, 1_000_000), (3, 7))),
