@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +16,7 @@ from kerneldb.agents import answers
 from kerneldb.agents.answers import Page, of_statement, together
 from kerneldb.errors import KerneldbError
 from kerneldb.replay.rewrites import patching
+from kerneldb.warehouse.execute import held
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +24,10 @@ if TYPE_CHECKING:
     from kerneldb.agents.answers import Answer
     from kerneldb.api import Database
 
+PROGRAM: Final = (sys.executable, "-P", "-m", "kerneldb")
 RUN_S: Final = 600.0
+END_S: Final = 10.0
+"""How long a command that nobody waits for any more may take to store what it has."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,13 +72,45 @@ class Runner:
             )
         place = self.database.warehouse.place
         self.database.close()
-        command = [sys.executable, "-P", "-m", "kerneldb", "--db", place.uri if place.is_lake else str(place.path)]
-        try:
-            done = subprocess.run(  # noqa: S603 (this program)
-                [*command, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=RUN_S, check=False
-            )
-        except subprocess.TimeoutExpired as error:
-            raise KerneldbError(f"{what} took longer than {RUN_S:g} s; choose less") from error
-        if done.returncode != 0:
-            raise KerneldbError(f"{what} failed: {done.stderr.strip()[-4 * answers.TEXT :]}")
-        return done.stdout
+        command = [*PROGRAM, "--db", place.uri if place.is_lake else str(place.path)]
+        done = _Command([*command, *words])
+        with held(done):
+            code, printed, said = done.result()
+        if code is None:
+            raise KerneldbError(f"{what} took longer than {RUN_S:g} s; choose less")
+        if code != 0:
+            raise KerneldbError(f"{what} failed: {said.strip()[-4 * answers.TEXT :]}")
+        return printed
+
+
+class _Command:
+    """A command in a process of its own, which is asked to end, and ended where it does not."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._asked: float | None = None
+        self._process = subprocess.Popen(  # noqa: S603 (this program)
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def result(self) -> tuple[int | None, str, str]:
+        """Its exit code (None where it took too long), and what it wrote to standard output and error."""
+        with self._process:
+            try:
+                printed, said = self._process.communicate(timeout=RUN_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                return None, "", ""
+        return self._process.returncode, printed, said
+
+    def interrupt(self) -> None:
+        """As Ctrl-C: it stores what it has, and ends its workers; they end with it in any case."""
+        if self._asked is None:
+            self._asked = time.monotonic()
+            self._process.send_signal(signal.SIGINT)
+        elif time.monotonic() - self._asked > END_S:
+            self._process.kill()

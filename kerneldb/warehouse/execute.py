@@ -6,7 +6,7 @@ import contextlib
 import contextvars
 import re
 import threading
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import duckdb
 
@@ -140,12 +140,19 @@ def interruptible(con: Connection, work: Callable[[], T]) -> T:
     return results[0]
 
 
+class Interruptible(Protocol):
+    """A connection, or what else works for somebody who may leave."""
+
+    def interrupt(self) -> None:
+        """End what runs now; called again until it has ended."""
+
+
 class Interrupter:
     """Ends the statements of work that runs `with` it in another thread, on whatever connections it opens."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._held: list[Connection] = []
+        self._held: list[Interruptible] = []
         self._token: contextvars.Token[Interrupter | None] | None = None
         self.used = False
 
@@ -153,8 +160,8 @@ class Interrupter:
         """End what runs now. Between two statements an interrupt is forgotten: again, while there is work."""
         with self._guard:
             self.used = True
-            for con in self._held:
-                con.interrupt()
+            for one in self._held:
+                one.interrupt()
 
     def __enter__(self) -> None:
         self._token = INTERRUPTER.set(self)
@@ -164,25 +171,25 @@ class Interrupter:
             INTERRUPTER.reset(self._token)
 
     @contextlib.contextmanager
-    def holding(self, con: Connection) -> Iterator[None]:
-        """Let a connection be interrupted until it is closed."""
+    def holding(self, one: Interruptible) -> Iterator[None]:
+        """Let a connection be interrupted until it is closed, or another work until it has ended."""
         with self._guard:
-            self._held.append(con)
+            self._held.append(one)
         try:
             yield
         finally:
             with self._guard:
-                self._held.remove(con)
+                self._held.remove(one)
 
 
 INTERRUPTER: Final = contextvars.ContextVar[Interrupter | None]("INTERRUPTER", default=None)
 """What may end the work of this thread."""
 
 
-def held(con: Connection) -> contextlib.AbstractContextManager[None]:
+def held(one: Interruptible) -> contextlib.AbstractContextManager[None]:
     """Let a connection that is opened be interrupted by what may end the work of this thread."""
     interrupter = INTERRUPTER.get()
-    return contextlib.nullcontext() if interrupter is None else interrupter.holding(con)
+    return contextlib.nullcontext() if interrupter is None else interrupter.holding(one)
 
 
 def _await(con: Connection, done: threading.Event) -> None:

@@ -16,8 +16,9 @@ import os
 import socket
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from typing import IO, Any, Final
 
 from kerneldb import codec
 from kerneldb.replay import processes
+from kerneldb.replay.errors import ReplayError
 from kerneldb.replay.recording import bundle
 from kerneldb.replay.recording.settings import RecordError, Settings
 
@@ -37,6 +39,8 @@ WORKER: Final = processes.command("kerneldb.replay.recording")
 INTERRUPTED: Final = 130
 ENDINGS: Final = ("end", "error")
 GRACE_S: Final = 5.0
+AGREEMENT: Final = datetime.timedelta(seconds=30)
+"""How long a rank that cannot go on waits for the others: one of them may wait for it in an exchange."""
 Listener = Callable[[Mapping[str, Any]], None]
 
 
@@ -81,6 +85,20 @@ class Ranks:
         self._asked += 1
         store.set(f"{number}/{self.place.rank}", json.dumps(value))
         return [json.loads(store.get(f"{number}/{rank}")) for rank in range(self.place.world_size)]
+
+    def agree(self, reason: str | None) -> str | None:
+        """Why one of the ranks cannot go on, told to all; None where all can.
+
+        Raises ReplayError on a rank with a reason when the others do not come: they wait in an exchange, for ever.
+        """
+        if self.many and reason is not None:
+            store, number = self._opened(), self._asked
+            store.set(f"{number}/{self.place.rank}", json.dumps(reason))
+            try:
+                store.wait([f"{number}/{rank}" for rank in range(self.place.world_size)], AGREEMENT)
+            except RuntimeError as error:
+                raise ReplayError(f"rank {self.place.rank}: {reason}") from error
+        return next((one for one in self.gather(reason) if one is not None), None)
 
     def wait(self) -> None:
         """Until all are here."""
@@ -174,8 +192,9 @@ def run(settings: Settings, folder: Path, *, resume: bool, listen: Listener) -> 
 def _together(processes: Sequence[_Process], listen: Listener) -> bool:
     """Run the ranks of a job. Where one fails, the others would wait for it forever: they are ended."""
     with ThreadPoolExecutor(len(processes)) as pool:
-        runs = [pool.submit(one.run, (lambda _: None) if number else listen) for number, one in enumerate(processes)]
         try:
+            heard = [listen, *[_unheard] * (len(processes) - 1)]
+            runs = [pool.submit(one.run, each) for one, each in zip(processes, heard, strict=True)]
             wait(runs, return_when=FIRST_EXCEPTION)
             wait(runs, timeout=GRACE_S)  # others may say what the matter is
         finally:
@@ -187,52 +206,83 @@ def _together(processes: Sequence[_Process], listen: Listener) -> bool:
     return all(one.result() for one in runs)
 
 
+def _unheard(event: Mapping[str, Any]) -> None:
+    """Listens to nothing: the first rank's steps are those of all."""
+    del event
+
+
 class _Process:
-    """A process that records into a folder."""
+    """A process that records into a folder. It may be stopped from another thread, also before it is started."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self._process: subprocess.Popen[bytes] | None = None
+        self._stopping = threading.Lock()
+        self._stopped = False
 
     def run(self, listen: Listener) -> bool:
         """Record; whether every workload could be recorded."""
         reading, writing = os.pipe()
-        with tempfile.TemporaryFile() as said:
+        with (
+            tempfile.TemporaryFile() as said,
+            os.fdopen(reading, encoding="utf-8") as events,
+            os.fdopen(writing, "wb") as theirs,
+        ):
             output = None if self._job.settings.script else said
-            with subprocess.Popen(  # noqa: S603 (our own interpreter and module)
+            with self._started(writing, output) as process:
+                theirs.close()
+                assert process.stdin is not None  # noqa: S101 (asked for)
+                process.stdin.write(codec.dump(self._job).encode())
+                process.stdin.close()
+                last = _follow(events, listen)
+                code = _ended(process, last)
+            _raise(code, last, output)
+        return code == 0
+
+    def _started(self, writing: int, output: IO[bytes] | None) -> subprocess.Popen[bytes]:
+        """The process. Raises SilentEndError where it was stopped before."""
+        with self._stopping:
+            if self._stopped:
+                raise SilentEndError("the recording was stopped before it began")
+            self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
                 (*WORKER, "--events", str(writing)),
                 stdin=subprocess.PIPE,
                 stdout=output or 2,  # descriptor 2: standard error
                 stderr=output,
                 pass_fds=(writing,),
                 env=processes.environment(),
-            ) as process:
-                self._process = process
-                os.close(writing)
-                assert process.stdin is not None  # noqa: S101 (asked for)
-                process.stdin.write(codec.dump(self._job).encode())
-                process.stdin.close()
-                last = _follow(reading, listen)
-                code = process.wait()
-            _raise(code, last, output)
-        return code == 0
+            )
+            return self._process
 
     def stop(self) -> None:
-        """End the process, if it is still there."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.kill()
+        """End the process, if it is still there; none is started any more."""
+        with self._stopping:
+            self._stopped = True
+            if self._process is not None and self._process.poll() is None:
+                self._process.kill()
 
 
-def _follow(reading: int, listen: Listener) -> Mapping[str, Any]:
-    """Pass events on until the process ends; returns how it said that it ended."""
+def _ended(process: subprocess.Popen[bytes], last: Mapping[str, Any]) -> int:
+    """The exit code. A rank that failed is not waited for: Python's own end may wait for the others in an exchange."""
+    if last.get("what") == "error":
+        try:
+            return process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    return process.wait()
+
+
+def _follow(events: Iterable[str], listen: Listener) -> Mapping[str, Any]:
+    """Pass events on until the process ends, or says that it fails; returns how it said that it ended."""
     last: Mapping[str, Any] = {}
-    with open(reading, encoding="utf-8") as events:
-        for line in events:
-            event = json.loads(line)
-            if event["what"] in ENDINGS:
-                last = event
-            else:
-                listen(event)
+    for line in events:
+        event = json.loads(line)
+        if event["what"] in ENDINGS:
+            last = event
+        else:
+            listen(event)
+        if last.get("what") == "error":
+            break
     return last
 
 

@@ -280,7 +280,7 @@ class _Recorder:
             work = workloads.make(part.workload, part.mode, self._settings, self._models)
         except WorkloadError as error:
             reason = str(error)
-        reason = next((one for one in self._ranks.gather(reason) if one), None)
+        reason = self._ranks.agree(reason)
         if work is None or reason is not None:
             raise WorkloadError(reason)
         return work

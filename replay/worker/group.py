@@ -9,6 +9,7 @@ durations is the transfer; what the others have beyond it is waiting (as `collec
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import statistics
@@ -17,14 +18,14 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from kerneldb import codec
 from kerneldb.errors import KerneldbError
 from kerneldb.replay import facts, processes, routes
-from kerneldb.replay.errors import FAILURES, first_line
+from kerneldb.replay.errors import FAILURES, ReplayError, first_line
 from kerneldb.replay.measure.loops import smallest_sample
 from kerneldb.replay.options import Options
 from kerneldb.replay.recording.ranks import Place, Ranks, free_ports
@@ -127,6 +128,10 @@ def _say(message: Message) -> None:
         sys.stderr.flush()
 
 
+class _RefusedError(KerneldbError):
+    """One of the ranks cannot make an exchange, and all know it."""
+
+
 @dataclasses.dataclass(slots=True)
 class _Ready:
     item: Item
@@ -171,10 +176,8 @@ class _Lockstep:
                 self.send(Begin(item.id, "rehearse"))
                 try:
                     ready.append(self._rehearse(item, str(number)))
-                except FAILURES as error:
-                    # the same on all ranks; where one has died, the others wait here until they are ended
-                    self.ranks.wait()
-                    self.send(Result(failure(item, self.options.cache, first_line(error))))
+                except _RefusedError as error:
+                    self.send(Result(failure(item, self.options.cache, str(error))))
             self.send(Begin(ready[0].item.id if len(ready) == 1 else None, "collect"))
         mine = {one.label: self._runs_of(one, session.seen.get(one.label, ())) for one in ready}
         everyone = [codec.decode(_Seen, one) for one in self.ranks.gather(codec.encode(_Seen(mine)))]
@@ -182,21 +185,34 @@ class _Lockstep:
             self.send(Result(self._result(one, [seen.runs[one.label] for seen in everyone])))
 
     def _rehearse(self, item: Item, label: str) -> _Ready:
-        """Run the collective, marked."""
-        wanted = collective.message(item)
-        made = collective.exchange(wanted, self.ranks.place.rank, self.options.device)
-        for _ in range(max(self.options.warmup, 1)):
-            made.call()
-        self._synchronize()
-        self.ranks.wait()
-        walls = []
-        for _ in range(max(self.options.runs, smallest_sample())):
-            started = time.perf_counter_ns()
-            with marker(label):
+        """Run the collective, marked. Raises _RefusedError on all ranks where it fails on one."""
+        with self._on_all():
+            wanted = collective.message(item)
+            made = collective.exchange(wanted, self.ranks.place.rank, self.options.device)
+            for _ in range(max(self.options.warmup, 1)):
                 made.call()
-            walls.append(float(time.perf_counter_ns() - started))
-        self._synchronize()
+            self._synchronize()
+        walls = []
+        with self._on_all():
+            for _ in range(max(self.options.runs, smallest_sample())):
+                started = time.perf_counter_ns()
+                with marker(label):
+                    made.call()
+                walls.append(float(time.perf_counter_ns() - started))
+            self._synchronize()
         return _Ready(item, made, label, walls)
+
+    @contextlib.contextmanager
+    def _on_all(self) -> Iterator[None]:
+        """Ends when all ranks are here. Raises _RefusedError on all of them where it failed on one."""
+        reason = None
+        try:
+            yield
+        except FAILURES as error:
+            reason = first_line(error)
+        reason = self.ranks.agree(reason)
+        if reason is not None:
+            raise _RefusedError(reason)
 
     def _runs_of(self, one: _Ready, marked: Sequence[Marked]) -> tuple[Activities, ...]:
         """The activities of each run; on a CPU the run itself, by the clock."""
@@ -249,6 +265,9 @@ def _waits(ranks: Sequence[Sequence[Activities]]) -> list[float] | None:
 if __name__ == "__main__":
     try:
         code = main()
+    except ReplayError as error:
+        sys.stderr.write(f"{error}\n")
+        code = 1
     except Exception:  # noqa: BLE001 (said, and ended below)
         traceback.print_exc()
         code = 1

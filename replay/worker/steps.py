@@ -286,7 +286,7 @@ class StepRun:
     def _graph(self, waits: set[int], launched: Sequence[Sequence[Activity]]) -> None:
         """The step as CUDA graphs, each kernel found by its place in the order of the eager run."""
         captured, reason = self._captured(waits)
-        reason = next((one for one in self._ranks.gather(reason) if one), None)
+        reason = self._ranks.agree(reason)
         if captured is None or reason is not None:
             self._tell(self._result("cuda_graph", (), reason=f"no CUDA graph: {reason}"))
             return

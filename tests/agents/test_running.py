@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio
+import anyio.to_thread
 import pytest
 
 import kerneldb
@@ -42,3 +44,39 @@ def test_counters_that_are_allowed_are_read_and_stored_and_their_query_gives_the
     asking = {"sql": again["query"], "where": again.get("where"), "traces": again.get("traces"), "limit": len(rows)}
     (repeated,) = ask(path, [("query", asking)])
     assert repeated["rows"] == rows
+
+
+@pytest.mark.parametrize("obeys", [True, False])
+def test_a_command_ends_when_the_client_does_not_wait_any_more(
+    asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, obeys: bool
+) -> None:
+    """As by Ctrl-C, so that it stores what it has; by force where it goes on."""
+    pytest.importorskip("mcp", reason="needs the MCP SDK: pip install 'kerneldb[mcp]'")
+    from mcp import Client
+
+    from kerneldb.agents import running, server
+
+    ready, ended = tmp_path / "ready", tmp_path / "ended"
+    os.mkfifo(ready)
+    program = (
+        "import os, pathlib, signal, sys, time\n"
+        f"def end(*_):\n    pathlib.Path({str(ended)!r}).touch()\n    {'sys.exit(130)' if obeys else 'pass'}\n"
+        f"signal.signal(signal.SIGINT, end)\npathlib.Path({str(ready)!r}).write_text(str(os.getpid()))\n"
+        "while True: time.sleep(60)\n"
+    )
+    monkeypatch.setattr(running, "PROGRAM", (sys.executable, "-P", "-c", program))
+    monkeypatch.setattr(running, "END_S", 1e6 if obeys else 0.2)
+
+    async def conversation() -> int:
+        async with Client(server.server(kerneldb.open(asked, create=False), ["replay"])) as client:
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.call_tool, "replay", {"where": CHOSEN, "device": "cpu"})
+                process = int(await anyio.to_thread.run_sync(ready.read_text))
+                group.cancel_scope.cancel()
+            await client.call_tool("traces", {})
+            return process
+
+    process = anyio.run(conversation)
+    assert ended.exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import signal
 import time
@@ -10,6 +11,7 @@ from typing import Any
 
 import torch
 
+from kerneldb.replay.recording import ranks
 from kerneldb.replay.routes import collective
 from kerneldb.replay.routes.collective import Exchange
 from kerneldb.replay.steps import exchanges
@@ -36,6 +38,12 @@ def _kill_second(one: Exchange) -> None:
     collective.EXCHANGES["allreduce"](one)
 
 
+def _lack_memory(one: Exchange) -> None:
+    if one.rank == 1:
+        raise MemoryError("rank 1 has no memory left")
+    collective.EXCHANGES["allreduce"](one)
+
+
 def _raise_second(one: StepExchange, given: Sequence[Any], taken: Sequence[Any]) -> None:
     if torch.distributed.get_rank() == 1:
         message = "one rank alone cannot make it"
@@ -46,4 +54,6 @@ def _raise_second(one: StepExchange, given: Sequence[Any], taken: Sequence[Any])
 LIBRARY.impl("kill", _kill, "CPU")
 LIBRARY.impl("sleep", _sleep, "CPU")
 collective.EXCHANGES["killing"] = _kill_second
+collective.EXCHANGES["greedy"] = _lack_memory
+ranks.AGREEMENT = datetime.timedelta(seconds=1)  # type: ignore[misc]  # the other rank never comes
 exchanges.EXCHANGES["raising"] = _raise_second

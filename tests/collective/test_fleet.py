@@ -130,7 +130,7 @@ def test_collectives_run_on_all_ranks_and_a_dead_rank_costs_its_collective_only(
     parts = {"_allgather_base": (ELEMENTS // 2, ELEMENTS), "broadcast": (ELEMENTS, ELEMENTS)}
     some = [exchange(name, given=given, taken=taken) for name, (given, taken) in parts.items()]
     shared = [exchange("all_to_all"), exchange("all_to_allv"), exchange("all_to_all_v", given=ELEMENTS // 2)]
-    items = [exchange("allreduce"), exchange("unheard"), *shared, exchange("killing"), *some]
+    items = [exchange("allreduce"), exchange("unheard"), *shared, exchange("killing"), exchange("greedy"), *some]
     outcome = fleet.run(*planned(tmp_path, *items), CPU, WORKERS)
     found = calls(tmp_path / "j")
     assert not ran.exists()
@@ -144,6 +144,7 @@ def test_collectives_run_on_all_ranks_and_a_dead_rank_costs_its_collective_only(
         assert min(one.inputs["wait_ns"]) == pytest.approx(0.0, abs=one.time.high_ns)
     assert "unheard" in (found["unheard"].reason or "")
     assert found["killing"].reason == "worker exit code 1: rank 1 ended with signal 9"
+    assert found["greedy"].reason == "worker exit code 1: rank 1: MemoryError: rank 1 has no memory left"
     assert [found[item.id].grade for item in shared] == ["L0", "L0", "L4"]
     notes = [[note for note in found[item.id].notes if "shares" in note] for item in shared[:2]]
     assert notes == [[], ["shares taken to be equal"]], "unequal shares are not taken for equal ones"
