@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import duckdb
 import pyarrow as pa
@@ -42,6 +43,28 @@ def launched(chance: random.Random) -> list[Launch]:
     return sorted(numbered, key=lambda one: (one.start_ns, one.launch_index))
 
 
+def in_a_row(names: str, lasts: Sequence[int]) -> list[Launch]:
+    """Kernels of one device, back to back; those named `?` differ from all others."""
+    ends = [*itertools.accumulate(lasts, initial=0)]
+    called = [f"{name}{place}" if name == "?" else name for place, name in enumerate(names)]
+    rows = zip(called, ends[:-1], ends[1:], lasts, strict=True)
+    return [Launch(0, "kernel", name, place, *times, None) for place, (name, *times) in enumerate(rows)]
+
+
+def at_limits(chance: random.Random) -> Iterator[list[Launch]]:
+    """Repeats that cover about four fifths of a trace; and short ones at its end, about a tenth of it or its time."""
+    for total in range(90, 112):
+        for repeated in range(int(0.78 * total), int(0.82 * total) + 1):
+            yield in_a_row("a" * repeated + "?" * (total - repeated), [7] * total)
+    for last in range(5, 14):
+        for rest in range(34, 40):
+            names = "a" * 52 + "?" * rest + "b" * last
+            for long in (3, *range(18, 27), chance.randint(8, 80)):
+                yield in_a_row(names, [10] * (52 + rest) + [long] * last)
+            for total_ns in (0, 1):
+                yield in_a_row(names, [0] * (len(names) - 1) + [total_ns])
+
+
 def by_macro(traces: Sequence[Sequence[Launch]]) -> dict[int, set[Mark]]:
     rows = [{"trace": trace, **dataclasses.asdict(one)} for trace, some in enumerate(traces) for one in some]
     with duckdb.connect() as con:
@@ -59,13 +82,13 @@ def by_macro(traces: Sequence[Sequence[Launch]]) -> dict[int, set[Mark]]:
 
 def test_repeats_are_those_of_the_macro() -> None:
     chance = random.Random("repeats")
-    traces = [launched(chance) for _ in range(TRACES)]
+    traces = [*(launched(chance) for _ in range(TRACES)), *at_limits(chance)]
     expected = by_macro(traces)
     found = [repeats.marks(some) for some in traces]
-    assert [set(some or ()) for some in found] == [expected[trace] for trace in range(TRACES)]
+    assert [set(some or ()) for some in found] == [expected[trace] for trace in range(len(traces))]
     kinds = {(iteration is None, steady) for marks in expected.values() for _, iteration, steady in marks}
     assert kinds == {(True, False), (False, True), (False, False), (False, None)}, "some kinds were not tried"
-    assert 0 < sum(not marks for marks in expected.values()) < TRACES, "some traces repeat, and some do not"
+    assert 0 < sum(not marks for marks in expected.values()) < len(traces), "some traces repeat, and some do not"
 
 
 @pytest.mark.parametrize("change", [{"end_ns": None}, {"duration_ns": None}, {"end_ns": 1 << 60}])
