@@ -20,6 +20,7 @@ from polars.exceptions import PolarsError
 from kerneldb import limits, repeated
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest import columns, sqlite
+from kerneldb.ingest.nsys import pages
 from kerneldb.ingest.output import Report
 from kerneldb.ingest.source import Source
 
@@ -173,9 +174,12 @@ class ParquetStore:
             if len(set(columns.names)) < len(columns.names):
                 twice = next(name for name, n in Counter(columns.names).items() if n > 1)
                 raise UnreadableTraceError(f"{path}: it has several columns {twice}; export again with nsys")
-            groups = (metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+            claimed = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+            if min(claimed, default=0) < 0 or sum(claimed) != metadata.num_rows:
+                message = f"{path}: damaged (its parts have other numbers of rows than it). Export again with nsys."
+                raise UnreadableTraceError(message)
             values = repeated.VALUE_BYTES * metadata.num_rows * len(columns)
-            limits.check_ratio(path.stat().st_size, max(values, sum(groups)))
+            limits.check_ratio(path.stat().st_size, max(values, pages.decompressed(path, metadata)))
             self._texts[path.stem] = [column.name for column in columns if str(column.type) in TEXTS]
             return tuple(columns.names)
 
@@ -191,7 +195,7 @@ class ParquetStore:
         try:
             with parquet.ParquetFile(path, read_dictionary=texts) as file:
                 yield file
-        except (pa.ArrowException, PolarsError, UnicodeError, OSError) as error:
+        except (pa.ArrowException, PolarsError, ValueError, OSError) as error:
             first = str(error).splitlines()[0]
             message = f"{path}: damaged ({first}). Export again: `nsys export --type parquetdir FILE.nsys-rep`."
             raise UnreadableTraceError(message) from error
