@@ -108,4 +108,6 @@ def completion(ctx: click.Context, shell: str) -> None:
     kind = get_completion_class(shell)
     if kind is None:
         refuse(f"no completion for {shell}")
-    click.echo(kind(ctx.find_root().command, {}, "kerneldb", "_KERNELDB_COMPLETE").source())
+    script = kind(ctx.find_root().command, {}, "kerneldb", "_KERNELDB_COMPLETE").source()
+    # Click's script for fish ends a name, and what is said about an option, at the first comma.
+    click.echo(script.replace('(string split "," $completion)', '(string split --max 1 "," $completion)'))

@@ -11,6 +11,7 @@ import importlib.resources
 import io
 import json
 import queue
+import re
 import secrets
 import socket
 import threading
@@ -46,6 +47,9 @@ LIVE: Final = {
 }  # fmt: skip
 MOST_EXACT: Final = 2**53
 PATIENCE_S: Final = 60.0
+READING: Final = frozenset({"SELECT", "MULTI"})
+"""Kinds of statements by DuckDB's parser; PIVOT is several."""
+EXPLAINED: Final = re.compile(r"\s*EXPLAIN\b\s*(?:ANALYZE\b|\([^)]*\))?(.*)", re.IGNORECASE | re.DOTALL)
 LONGEST: Final = 10_000
 """Characters of a value of an answer; the CSV has all."""
 MOST_BYTES: Final = 1 << 28
@@ -251,6 +255,7 @@ def _query(database: Database, asked: Any) -> Response:
     sql = asked.get("sql") if isinstance(asked, dict) else None
     if not isinstance(sql, str) or not sql.strip():
         raise KerneldbError("the SQL is empty")
+    _require_reading(database, sql)
     begun = time.monotonic()
     result = Result(database.warehouse.query(sql, timeout=PATIENCE_S, most_bytes=MOST_BYTES))
     if asked.get("format") == "csv":
@@ -266,6 +271,27 @@ def _query(database: Database, asked: Any) -> Response:
         "seconds": round(time.monotonic() - begun, 3),
     }
     return Response(records.encode(answer), media_type="application/json")
+
+
+def _require_reading(database: Database, sql: str) -> None:
+    """Raise UsageError for what only attaches, sets or makes something: beside the file, in memory, it would work."""
+    import duckdb
+
+    with database.warehouse.connection() as con:
+        try:
+            found = con.extract_statements(sql)
+            # What EXPLAIN ANALYZE is given runs.
+            found += [
+                inner
+                for one in found
+                if (rest := EXPLAINED.match(one.query))
+                for inner in con.extract_statements(rest[1])
+            ]
+        except duckdb.Error:
+            return  # it is said when it runs
+    kinds = [one.type.name for one in found if one.type.name != "EXPLAIN" or not EXPLAINED.match(one.query)]
+    if any(kind not in READING for kind in kinds):
+        raise UsageError("only statements that read are run: SELECT, FROM, WITH, DESCRIBE, SUMMARIZE, SHOW, EXPLAIN")
 
 
 def _whole(value: Any) -> Any:

@@ -65,7 +65,7 @@ const Timeline = (() => {
     legend() {
       const box = element("span", undefined, {class: "tl-legend"}), launches = this.times((lane) => lane.launches), others = launches.length - this.shown;
       const shown = launches.slice(0, this.shown).map((category) => [category, this.colour(category)]);
-      if (others) shown.push([`${others} other categories`, Drawing.OTHER]);
+      if (others) shown.push([others === 1 ? "1 other category" : `${others} other categories`, Drawing.OTHER]);
       for (const part of this.times((lane) => lane.lane === "critical path")) shown.push([`critical path: ${part}`, this.colour(part)]);
       for (const cause of this.times((lane) => lane.lane === "idle").slice(0, 6)) shown.push([cause, this.colour(cause)]);
       for (const [text, colour] of shown) {

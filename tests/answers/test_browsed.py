@@ -111,9 +111,13 @@ def test_it_is_painted_without_a_network(page: Page, report: Report) -> None:
 
 @pytest.mark.parametrize("width", [390, 1024, 1440, 2560])
 def test_no_page_is_wider_than_its_window(page: Page, width: int) -> None:
+    """Also where a sentence holds a name of a kernel that is wider than a phone."""
+    name = "const one = document.createElement('span'); one.id = 'long'; one.textContent = 'Cijk_Ailk'.repeat(20);"
+    page.run(f"(() => {{ {name} document.querySelector('.piece div').append(one); }})()")
     page.size(width, 844)
     page.settled()
     assert page.run("[document.documentElement.scrollWidth, window.innerWidth]") == [width, width]
+    page.run("document.getElementById('long').remove()")
 
 
 def test_a_table_sorts_and_filters_by_keys(page: Page, report: Report) -> None:

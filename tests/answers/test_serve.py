@@ -209,6 +209,10 @@ def test_sql_gives_exact_values(port: int, database: Database) -> None:
         "DELETE FROM traces", "DROP TABLE launches", "CREATE TABLE warehouse.t AS SELECT 1",
         "COPY traces TO '/tmp/x.csv'",
         "SELECT * FROM read_text('/etc/passwd')", "ATTACH '/tmp/x.duckdb'", "SET enable_external_access = true",
+        "ATTACH ':memory:' AS z", "CREATE TABLE memory.t AS SELECT 1", "SET VARIABLE a = 1", "USE memory", "BEGIN",
+        "EXPLAIN ANALYZE CREATE TABLE memory.t AS SELECT 1",
+        "/* a */ EXPLAIN ANALYZE CREATE TABLE memory.t AS SELECT 1",
+        "EXPLAIN (ANALYZE) CREATE TABLE memory.t AS SELECT 1", "PRAGMA database_list", "CHECKPOINT",
         "INSTALL httpfs", "SELECT 1; DROP TABLE traces", "EXPORT DATABASE '/tmp/x'", "SELEC 1", "  ",
     ],
 )  # fmt: skip
@@ -216,6 +220,18 @@ def test_nothing_is_changed_and_no_file_reached(port: int, database: Database, s
     found = known(port, "/api/query", {"sql": sql})
     assert (found.status, "Traceback" in found.text) == (400, False)
     assert len(database.traces()) == 2
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SHOW TABLES", "DESCRIBE traces", "SUMMARIZE traces", "EXPLAIN ANALYZE FROM traces",
+        "explain (format json) FROM traces", "WITH a AS (FROM traces) FROM a", "VALUES (1)", "-- a\nFROM traces;",
+        "PIVOT traces ON kind USING count(*)",
+    ],
+)  # fmt: skip
+def test_statements_that_read_are_answered(port: int, sql: str) -> None:
+    assert known(port, "/api/query", {"sql": sql}).status == 200
 
 
 @pytest.mark.parametrize("body", [[], 1, {"sql": 1}, {"sql": None}, {}])

@@ -1,0 +1,105 @@
+"""Completion in the shells themselves: what a person types, then Tab, in a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.thorough
+
+LONGEST_S: Final = 120
+ESCAPES: Final = re.compile(r"\x1b(?:\[[0-9;?<>=]*[a-zA-Z]|\][^\x07]*\x07|[()][AB0]|[=>])")
+TYPED: Final = {
+    "kerneldb que": "query",
+    "kerneldb top --trace st": "step",
+    "kerneldb top --where durat": "duration_ns",
+    "kerneldb top --where \"category = 'GE": "GEMM'",
+}
+"""What is typed, and what stands there then: of a command, a trace, a column and a value."""
+SETUP: Final = {
+    "bash": ("--rcfile", "rc", "-i"),
+    "zsh": ("-i",),
+    "fish": ("-i", "-C", "source completion.fish; function fish_prompt; echo -n 'READY> '; end"),
+}
+
+
+class Terminal:
+    """A shell at a terminal; `shown` is all that it has written since `type`."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd, self.shown = fd, ""
+
+    def type(self, text: str) -> None:
+        """Press keys."""
+        self.shown = ""
+        os.write(self._fd, text.encode())
+
+    def waits_for(self, text: str) -> None:
+        """Read until `text` is there; where a bell says that nothing was found in time, Tab asks again."""
+        until = time.monotonic() + LONGEST_S
+        while text not in ESCAPES.sub("", self.shown):
+            assert time.monotonic() < until, (text, self.shown)
+            if self.shown.endswith("\x07"):
+                self.type("\t")
+            if select.select([self._fd], [], [], 1)[0]:
+                self.shown += os.read(self._fd, 65536).decode(errors="replace")
+
+
+@contextmanager
+def at_terminal(shell: str, folder: Path, database: Path) -> Iterator[Terminal]:
+    """A shell in `folder` with the completion of kerneldb."""
+    scripts = {"bash": "completion.bash", "zsh": "_kerneldb", "fish": "completion.fish"}
+    made = [sys.executable, "-m", "kerneldb", "db", "completion", shell]
+    (folder / scripts[shell]).write_bytes(subprocess.run(made, capture_output=True, check=True).stdout)
+    (folder / "rc").write_text("source completion.bash\nPS1='READY> '\n")
+    (folder / ".zshrc").write_text(f"fpath=({folder} $fpath)\nautoload -U compinit && compinit -u -D\nPS1='READY> '\n")
+    program = folder / "kerneldb"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m kerneldb "$@"\n')
+    program.chmod(0o755)
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.chdir(folder)
+        given = {"HOME": ".", "ZDOTDIR": ".", "TERM": "xterm", "COLUMNS": "160", "KERNELDB_DB": str(database)}
+        os.execvpe(shell, [shell, *SETUP[shell]], os.environ | given | {"PATH": f"{folder}:{os.environ['PATH']}"})  # noqa: S606 (of this test)
+    try:
+        yield Terminal(fd)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(fd)
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish"])
+def test_tab_completes(shell: str, tmp_path: Path, shared_database: Path) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} on this machine")
+    with at_terminal(shell, tmp_path, shared_database) as terminal:
+        terminal.waits_for("READY> ")
+        for typed, completed in TYPED.items():
+            terminal.type(typed + "\t")
+            terminal.waits_for(completed)
+            terminal.type("\x15")  # an empty line again
+
+
+def test_fish_shows_names_and_help_with_commas_whole(tmp_path: Path, shared_database: Path) -> None:
+    if shutil.which("fish") is None:
+        pytest.skip("no fish on this machine")
+    with at_terminal("fish", tmp_path, shared_database) as terminal:
+        terminal.waits_for("READY> ")
+        terminal.type("complete -C 'kerneldb top --d'\r")
+        terminal.waits_for("before or after the command")
