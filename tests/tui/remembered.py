@@ -27,8 +27,8 @@ def remembering(module: ModuleType, name: str) -> Iterator[None]:
     asked, known = getattr(module, name), dict[tuple[Any, ...], Any]()
 
     def ask(con: Connection, *named: str) -> Any:
-        found = con.execute(FILE).fetchone()
-        state, log = stamp_of(Path(found[0])) if found else (None, None)
+        found = con.execute(FILE).fetchall()  # all: a result that is not read to its end keeps the connection
+        state, log = stamp_of(Path(found[0][0])) if found else (None, None)
         if state is None or log is not None:
             return asked(con, *named)
         key = (*state[1:], *named)

@@ -107,8 +107,9 @@ async def walk(pilot: Pilot[Any], app: KerneldbApp) -> str:
     reached: set[Widget] = set()
     named = ""
     while app.focused is not None and app.focused not in reached:
+        if type(app.focused) not in set(map(type, reached)):  # others of its kind have the same keys
+            named += await keys_named(pilot, app)
         reached.add(app.focused)
-        named += await keys_named(pilot, app)
         await press(pilot, "tab")
     assert takers(app) <= reached
     return named

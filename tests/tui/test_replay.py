@@ -99,10 +99,10 @@ def printed(line: str | None, *more: str) -> list[dict[str, Any]]:
     return rows
 
 
-async def until(what: Callable[[], bool], pilot: Any, seconds: float = 20.0) -> None:
+async def until(what: Callable[[], bool], pilot: Any, seconds: float = 20.0, pause: float = 0.02) -> None:
     async with asyncio.timeout(seconds):
         while not what():
-            await pilot.pause(0.02)
+            await pilot.pause(pause)
 
 
 @pytest.mark.parametrize("where", [pytest.param("", marks=pytest.mark.volume), "category = 'GEMM'"])
@@ -299,7 +299,7 @@ def test_a_run_on_the_cpu_is_written_back_and_shown(database: Path) -> None:
         pane = pane_of(app)
         await press(pilot, "g", "v", "v", "v", "v", "minus")
         await pilot.press("enter")
-        await until(lambda: not pane.is_running, pilot, CPU_S)
+        await until(lambda: not pane.is_running, pilot, CPU_S, 0.5)  # each look takes from what is waited for
         await settled(pilot)
         assert pane.view == "results"
         assert pane.progress is not None
