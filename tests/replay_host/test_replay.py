@@ -72,7 +72,7 @@ def test_graph_launches_inherit_the_calls_of_those_without_a_graph(database: ker
         FROM kernels WHERE trace = 'compiled-graph-h200'
         """
     ).rows()
-    replayable = by_name["TOTAL"]["replayable_pct"] + by_name["TOTAL inherited"]["replayable_pct"]
+    replayable = by_name["TOTAL"]["replayable_pct"]
     assert replayable == pytest.approx(100 - sourceless["share_pct"])
     assert all("no source of" in line["reason"] for line in lines if line["route"] == "triton")
 
