@@ -19,8 +19,9 @@ OTHERS = (
     "vit-train",
     "qwen2-decode",
     "deberta-v2-forward",
+    "swin-train",
 )
-"""A decoder behind an encoder, scans, masks, experts, patches, heads in groups, relative places."""
+"""A decoder behind an encoder, scans, masks, experts, patches, heads in groups, relative places, long tensor lists."""
 
 
 def compared(names: tuple[str, ...], factory: pytest.TempPathFactory) -> dict[str, truths.Score]:
