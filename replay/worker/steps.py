@@ -12,6 +12,7 @@ are tried first; where others turn out to, it is timed again.
 from __future__ import annotations
 
 import dataclasses
+import gc
 import math
 import statistics
 import time
@@ -495,4 +496,5 @@ def _empty(options: Options) -> None:
     if not options.on_cpu:
         import torch
 
+        gc.collect()  # of what refers to itself, too: the next step may need all of the memory
         torch.cuda.empty_cache()
