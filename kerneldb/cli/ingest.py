@@ -133,16 +133,17 @@ def ingest(
             _report(outcome, wanted, quiet=quiet)
             outcomes.append(outcome)
     _emit(outcomes, output, quiet=quiet)
-    if any(outcome.launches for outcome in outcomes) and not quiet:
-        note("what holds it up: kerneldb why; where the time goes: kerneldb top; all of it: kerneldb tui")
-    _note_history(database, quiet=quiet or "commit" not in notes)
+    if not quiet:
+        _note_next(database, outcomes, in_history="commit" in notes)
     if any(outcome.error for outcome in outcomes):
         click.get_current_context().exit(1)
 
 
-def _note_history(database: Database, *, quiet: bool) -> None:
-    """Say where the history was not looked at."""
-    if quiet:
+def _note_next(database: Database, outcomes: Sequence[Outcome], *, in_history: bool) -> None:
+    """Say what to ask of what was loaded, and where the history was not looked at."""
+    if any(outcome.launches for outcome in outcomes):
+        note("what holds it up: kerneldb why; where the time goes: kerneldb top; all of it: kerneldb tui")
+    if not in_history:
         return
     from kerneldb.api.history import MISSING
 
