@@ -124,9 +124,8 @@ def ingest(
     wanted = IngestOptions(
         label, phase, name, run, notes, replace, keep_environment, time_zone, date, triton_sources, _shard(shard)
     )
-    address, paths = _ray(ray, paths)
+    (address, paths), outcomes = _ray(ray, paths), []
     database = open_database(create=True, lock_timeout=lock_timeout)
-    outcomes = []
     with Progress(quiet=quiet) as progress:
         for outcome in _found(database, paths, wanted, progress, address):
             progress.clear()
