@@ -63,7 +63,7 @@ TOP: Final = Plan(
     ),
 )
 CATEGORIES: Final = Plan("categories", "By category", (Column("category", "category"), COUNT, TOTAL, MEAN, SHARE))
-OPERATORS: Final = Plan("operators", "By operator", (OPERATOR, COUNT, TOTAL, MEAN, SHARE), "No operators recorded.")
+OPERATORS: Final = Plan("operators", "By operator", (OPERATOR, COUNT, TOTAL, MEAN, SHARE), "No launch has an operator.")
 PHASES: Final = Plan("phases", "By phase", (PHASE, COUNT, TOTAL, MEAN, SHARE), "No phases recorded.")
 GPU_TIME: Final = Plan(
     "gpu_time",
