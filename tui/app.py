@@ -268,6 +268,10 @@ class KerneldbApp(Typing):
             signals.watch_terminal(partial(loop.call_soon_threadsafe, leave), lambda: self._exit)
             signals.handle_sigterm(loop, partial(self.exit, return_code=signals.SIGTERM_EXIT))
 
+    def on_resize(self) -> None:
+        """Draw everything: a terminal that was small for a moment has lost what Textual takes to be there still."""
+        self.refresh()
+
     def on_unmount(self) -> None:
         """Take no more questions."""
         self.store.close()
