@@ -28,11 +28,13 @@ from kerneldb.report import changes, gather, html, live
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import duckdb
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
 
     from kerneldb.api import Database
+    from kerneldb.api.queries import Connection
 
 NEEDED: Final = ("starlette", "uvicorn")
 HOST: Final = "127.0.0.1"
@@ -280,18 +282,23 @@ def _require_reading(database: Database, sql: str) -> None:
     with database.warehouse.connection() as con:
         try:
             found = con.extract_statements(sql)
-            # What EXPLAIN ANALYZE is given runs.
-            found += [
-                inner
-                for one in found
-                if (rest := EXPLAINED.match(one.query))
-                for inner in con.extract_statements(rest[1])
-            ]
         except duckdb.Error:
             return  # it is said when it runs
-    kinds = [one.type.name for one in found if one.type.name != "EXPLAIN" or not EXPLAINED.match(one.query)]
-    if any(kind not in READING for kind in kinds):
+        kinds = {kind for one in found for kind in _kinds(con, one)}
+    if not kinds <= READING:
         raise UsageError("only statements that read are run: SELECT, FROM, WITH, DESCRIBE, SUMMARIZE, SHOW, EXPLAIN")
+
+
+def _kinds(con: Connection, statement: duckdb.Statement) -> Iterator[str]:
+    """The kind of a statement; of EXPLAIN of what it is given, which ANALYZE runs, or its own where none is found."""
+    import duckdb
+
+    explained = EXPLAINED.match(statement.query) if statement.type.name == "EXPLAIN" else None
+    try:
+        inner = con.extract_statements(explained[1]) if explained else []
+    except duckdb.Error:
+        inner = []
+    yield from [one.type.name for one in inner] or [statement.type.name]
 
 
 def _whole(value: Any) -> Any:
