@@ -96,9 +96,7 @@ _REQUEST = (
     is_flag=True,
     help="Print how much can be replayed, by category and route, and the first calls; run nothing.",
 )
-@click.option(
-    "--calls", "--candidates", "only_calls", is_flag=True, help="Print all calls and where each is from; run nothing."
-)
+@click.option("--calls", "only_calls", is_flag=True, help="Print all calls and where each is from; run nothing.")
 @click.option(
     "--write-plan", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan for another machine."
 )
