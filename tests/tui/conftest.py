@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kerneldb
-from kerneldb.api import completion
-from kerneldb.tui.screens import overview
 from tests.conftest import made_once
 from tests.tui.odd_traces import found_operators, sums_only
 from tests.tui.piloting import lasting
-from tests.tui.remembered import remembering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,13 +21,6 @@ if TYPE_CHECKING:
 def application() -> Iterator[None]:
     """One application for all flows that are `driven`."""
     with lasting():
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def remembered() -> Iterator[None]:
-    """Each start of the screens asks for the verdict, thirty statements, and for the words that completion offers."""
-    with remembering(overview, "_verdict"), remembering(completion, "words"):
         yield
 
 
@@ -44,7 +34,7 @@ def trace_database(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 @pytest.fixture
 def database(trace_database: Path, tmp_path: Path) -> Path:
     """A copy of `trace_database`, to change."""
-    return Path(shutil.copy2(trace_database, tmp_path / "k.duckdb"))  # of the same time: nothing is asked of it again
+    return Path(shutil.copy(trace_database, tmp_path / "k.duckdb"))
 
 
 @pytest.fixture(scope="session")
