@@ -82,10 +82,7 @@ class Activities:
         """The position of each within its operator."""
         by_op = gpu.select("op").with_row_index("row").drop_nulls().sort("op", maintain_order=True)
         place, op = pl.int_range(pl.len(), dtype=pl.Int32), pl.col("op")
-        first, last = (
-            op.ne_missing(op.shift()),
-            op.ne_missing(op.shift(-1)),
-        )  # groups of a window cost ten times as much
+        first, last = op.ne_missing(op.shift()), op.ne_missing(op.shift(-1))  # `over` costs ten times as much
         within = by_op.select("row", "op", last.alias("last"), n=place - pl.when(first).then(place).forward_fill())
         within = within.with_columns(n=within["n"] + self._launched.gather(within["op"]))
         ends = within.filter("last")

@@ -306,11 +306,8 @@ def prove(found: Sequence[Improvement], measure: Measure) -> tuple[list[Improvem
     changes = [one for one in found if one.status == "accepted" and not by_hand(one)]
     plain = [one for one in changes if one.rewrite != GRAPH]
     graphs = [one for one in changes if one.rewrite == GRAPH and not _advised(one, plain)]
-    left = (
-        plain[:]
-        if len(plain) + len(graphs) == 1
-        else [one for one in plain if proof.of(_name(one), [one], promised=one)]
-    )
+    is_alone = len(plain) + len(graphs) == 1
+    left = plain[:] if is_alone else [one for one in plain if proof.of(_name(one), [one], promised=one)]
     if graphs:
         left = proof.company(SOME, left) if len(left) > 1 else left
         whole = None if plain else proof.whole
