@@ -9,7 +9,7 @@ agree: at those moments there is a block at the address, large enough.
 from __future__ import annotations
 
 import bisect
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -119,13 +119,15 @@ class Finder:
             key: min(some, key=lambda one: (one[1].end_ns - one[1].start_ns, one[0]))
             for key, some in self._makers.items()
         }
-        addresses: dict[Key, str] = {}
-        for key, (_, op) in sorted(makers.items(), key=lambda one: (one[1][1].end_ns, one[1][0])):
-            self._choose(addresses, key, self._inside(op))
+        made = sorted(makers.items(), key=lambda one: (one[1][1].end_ns, one[1][0]))
+        addresses = self._shared_out({key: self._fits(key, self._inside(op)) for key, (_, op) in made})
         # a number that is a tensor while an operator runs fits all that it adds to, each of which is there once
         unnamed = [key for key in self._seen if key not in addresses]
         for key in sorted(unnamed, key=lambda one: -len(self._seen[one])):
-            self._choose(addresses, key, self._unnamed(key), only=True)
+            fits = self._fits(key, self._unnamed(key))
+            if len(fits) == 1:
+                addresses[key] = fits[0]
+                self._free.discard(fits[0])
         return {key: self._blocks[address] for key, address in addresses.items()}
 
     def _note(self, op: Op) -> None:
@@ -141,12 +143,39 @@ class Finder:
         if view.bytes and view.host is self._host:
             self._seen[view.storage, view.host].append(Seen(now, view.bytes))
 
-    def _choose(self, addresses: dict[Key, str], key: Key, candidates: Iterable[str], *, only: bool = False) -> None:
-        """Give an id the best address of those that all moments agree with; with `only`, where there is one."""
-        fits = [one for one in dict.fromkeys(candidates) if one in self._free and self._agrees(key, one)]
-        if fits and (len(fits) == 1 or not only):
-            addresses[key] = min(fits, key=lambda one: self._off(key, self._blocks[one]))
-            self._free.discard(addresses[key])
+    def _fits(self, key: Key, candidates: Iterable[str]) -> list[str]:
+        """The addresses with which all moments of an id agree."""
+        return [one for one in dict.fromkeys(candidates) if one in self._free and self._agrees(key, one)]
+
+    def _shared_out(self, options: dict[Key, list[str]]) -> dict[Key, str]:
+        """The best address of each id that has options: in their order, but first where only one is left.
+
+        An id may fit the address of another that fits nowhere else: two numbers of one operator, say.
+        """
+        addresses: dict[Key, str] = {}
+        wanted: dict[str, list[Key]] = defaultdict(list)
+        for key, fits in options.items():
+            for address in fits:
+                wanted[address].append(key)
+        last = deque(key for key in options if self._is_sure(key, options[key]))
+        for key in options:
+            last.append(key)
+            while last:
+                taker = last.popleft()
+                if taker in addresses or not options[taker]:
+                    continue
+                address = min(options[taker], key=lambda one: self._off(taker, self._blocks[one]))
+                addresses[taker] = address
+                self._free.discard(address)
+                for other in wanted[address]:
+                    options[other].remove(address)
+                    if other not in addresses and self._is_sure(other, options[other]):
+                        last.append(other)
+        return addresses
+
+    def _is_sure(self, key: Key, fits: Sequence[str]) -> bool:
+        """Whether one address is left, at which all operators that returned the id allocated."""
+        return len(fits) == 1 and not self._off(key, self._blocks[fits[0]])[0]
 
     def _off(self, key: Key, some: Blocks) -> tuple[int, int]:
         """How many operators returned the id and allocated nothing there; bytes that no tensor needs."""
