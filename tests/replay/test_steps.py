@@ -121,6 +121,18 @@ def test_what_was_there_before_is_freed_when_the_operators_before_say_where_it_i
     assert parts.calls[0].frees == (0,)
 
 
+def test_an_address_that_alone_fits_an_id_is_not_given_to_another() -> None:
+    """Two numbers of one operator fit either block; id 8 is allocated again, inside a shorter operator, at `a` only."""
+    ops = [
+        op(1, 0, 10, (), (view(8, 1), view(9, 1))),
+        op(2, 20, 30, (view(8, 1), view(9, 1))),
+        op(3, 40, 42, (), (view(8, 1),)),
+    ]
+    moments = [Moment(4, "a", 4), Moment(5, "b", 4), Moment(33, "a", -4), Moment(37, "b", -4), Moment(41, "a", 4)]
+    found, _ = memory.recalled(ops, [], moments, host=False)
+    assert [found.epochs[one.storage].freed_ns for one in found.ops[1].outputs] == [33, 37]
+
+
 def test_a_number_that_is_added_to_several_tensors_does_not_free_the_first() -> None:
     """Id 5 is memory for a number, made and freed around each operator; 7 and 8 are there before and after."""
     ops = [op(1, 10, 20, (view(7, 4), view(5, 4)), ()), op(2, 30, 40, (view(8, 4), view(5, 4)), ())]
