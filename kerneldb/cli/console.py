@@ -121,7 +121,8 @@ def emit_columns(columns: Mapping[str, Sequence[Any]], output: Output) -> Writte
 def _told(written: Written) -> Written:
     if written.shown < written.total:
         note(f"showing {written.shown:,} of {written.total:,} rows; --limit 0 shows all")
-    note_left_out(written.left_out)
+    if written.total:
+        note_left_out(written.left_out)
     return written
 
 

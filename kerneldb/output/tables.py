@@ -44,11 +44,12 @@ NARROWEST: Final = 8
 """Text of the columns that always stay is not shortened below this."""
 
 NAMES: Final = (
-    *("kernel", "short_name", "kernels", "name", "symbol", "object", "column", "op", "module", "phase", "cause"),
+    *("kernel", "short_name", "kernels", "name", "symbol", "object", "column", "op", "module", "cause", "phase"),
     *("operation", "api_call", "metric"),
 )
 FIGURES: Final = ("delta_ns", "at_stake_ns", "total_ns", "idle_ns", "gap_ns", "recorded_ns", "launches", "n")
-"""Which column names the rows, and which has the main figure: of each the first that a table has always stays."""
+"""Which column names the rows, left of the main figure if one does, and which has that figure: the first of each that
+a table has always stays."""
 SENTENCES: Final = ("message", "meaning")
 """Columns that are read to their end: where a terminal has no room for one, it stands below its row."""
 LEAST_IMPORTANT: Final = (
@@ -56,9 +57,9 @@ LEAST_IMPORTANT: Final = (
     r"(\w+_)?(id|index)|(\w+_)?(start|end)_ns",
     r"timing|method|matched(_by)?|library|test|low|high|ridge|candidates|profiled|metrics|has_\w+|algorithm|protocol",
     r"group_\w+|traced_ranks|registers|shared_bytes|grid|block|\w*occupancy",
-    r"(min|max|p\d+|stddev|mad)(_\w+)?|p_value|l0_(launches|l1_time)_pct",
+    r"(min|max|p\d+|stddev|mad)(_\w+)?|p_value|l0_(launches|l1_time)_pct|calls|shorter_than_call",
     r"(mean|median|avg)(_\w+)?",
-    r"n_\w+|dtype|intensity",
+    r"n_\w+|dtype|intensity|previous",
 )
 EMPTY: Final = -1
 """How important a column without values is: it goes before any text becomes short."""
@@ -87,7 +88,7 @@ HEAT: Final = ((25.0, BOLD), (1.0, ""), (0.0, DIM))
 
 
 class Rendered(NamedTuple):
-    """The lines of a table, and the columns for which the terminal has no room."""
+    """The lines of a table, and the columns for which the terminal has no room, with what one says in all its rows."""
 
     lines: list[str]
     left_out: list[str]
@@ -97,7 +98,7 @@ class Rendered(NamedTuple):
 class _Column:
     """A column as text, `size` cells wide, with a style for none or for the first of its cells.
 
-    One without `rank` always stays; others are left out by it, the least first.
+    One without `rank` always stays; others are left out by it, the least first. `same` is the text of all its cells.
     """
 
     name: str
@@ -106,6 +107,7 @@ class _Column:
     right: bool
     size: int = 0
     rank: int | None = None
+    same: str = ""
     styles: Sequence[str] = ()
 
 
@@ -153,6 +155,7 @@ def render(
         cells = [column.title, *column.cells] if output.header else column.cells
         column.size, column.rank = max(map(display_width, cells), default=0), rank
         column.styles = _styles(name, values) if coloured else ()
+        column.same = column.cells[0].strip() if len(values) > 1 and values[0] is not None and _alike(values) else ""
     width = terminal_width() if output.path is None and not output.wide else None
     below = None if width is None else _sentences(table, width - len(indent))
     left_out = [] if width is None else _fit(table, width - len(indent))
@@ -273,19 +276,26 @@ def _ranks(columns: Columns) -> list[int | None]:
     for place, (name, values) in enumerate(columns):
         order = (*LEAST_IMPORTANT, "", *MOST_IMPORTANT)
         places = (place for place, pattern in enumerate(order) if re.fullmatch(pattern, name))
-        rank, same = next(places, len(LEAST_IMPORTANT)), all(value == values[0] for value in values)
-        if same and len(values) > 1 and SELDOM < rank <= len(LEAST_IMPORTANT):
+        rank, same = next(places, len(LEAST_IMPORTANT)), len(values) > 1 and _alike(values)
+        if same and SELDOM < rank <= len(LEAST_IMPORTANT):
             rank = SELDOM
         if all(value is None for value in values):
             rank = EMPTY
-        ranks.append(None if name in kept or (place == 0 and rank >= 0) else rank)
+        ranks.append(None if name in kept or (place == 0 and rank >= 0 and not same) else rank)
     return ranks
+
+
+def _alike(values: Sequence[Any]) -> bool:
+    return all(value == values[0] for value in values)
 
 
 def _naming(columns: Columns) -> str:
     """The column that says what a row is about."""
-    names = [name for name, _ in columns]
-    return next((name for name in (*NAMES, *names) if name in names), "")
+    names = [name for name, values in columns if not values or any(value is not None for value in values)]
+    left = names[: next((names.index(name) for name in FIGURES if name in names), None)]
+    return next(
+        (name for name in NAMES if name in left), next((name for name in (*NAMES, *names) if name in names), "")
+    )
 
 
 def terminal_width() -> int | None:
@@ -317,7 +327,7 @@ def _with_sentences(lines: Sequence[str], sentences: Sequence[str], width: int, 
 
 
 def _fit(table: list[_Column], width: int) -> list[str]:
-    """Make the table fit `width`; returns the names of the columns that it takes out, in their order."""
+    """Make the table fit `width`; returns the columns that it takes out: those that say one thing first, with that."""
     whole = list(table)
     for shortest, most in ((width, EMPTY), (ROOMY, LITTLE), (SHORTEST, len(LEAST_IMPORTANT) + len(MOST_IMPORTANT))):
         while sum(_sizes(table, width, shortest)) + len(GAP) * (len(table) - 1) > width:
@@ -328,7 +338,8 @@ def _fit(table: list[_Column], width: int) -> list[str]:
             del table[-min(going)[1]]
     for column, size in zip(table, _sizes(table, width, NARROWEST), strict=True):
         column.size = size
-    return [column.title for column in whole if all(column is not one for one in table)]
+    gone = sorted((column for column in whole if all(column is not one for one in table)), key=lambda one: not one.same)
+    return [f"{column.title} (all {column.same})" if column.same else column.title for column in gone]
 
 
 def _sizes(table: Sequence[_Column], width: int, floor: int) -> list[int]:

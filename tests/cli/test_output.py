@@ -22,9 +22,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies
 
-from kerneldb.cli import why
+from kerneldb.cli import console, why
 from kerneldb.errors import UsageError
-from kerneldb.output import FORMATS, Format, Output, format_of, opened, records, tables, text, write
+from kerneldb.output import FORMATS, Format, Output, Written, format_of, opened, records, tables, text, write
 from kerneldb.output.carried import carried
 
 ROOT = Path(__file__).parents[2]
@@ -202,6 +202,11 @@ def test_a_word_of_a_million_characters_is_cut_into_lines() -> None:
     assert len(lines) < 1_000_000 / 79 + 4
 
 
+def test_a_figure_stays_with_its_unit() -> None:
+    assert text.wrapped("it takes 27.6 µs of 4 % in 5 steps", 13) == ["it takes", "27.6 µs of", "4 % in 5", "steps"]
+    assert text.wrapped("reads 12 MB/s, 3 GB", 11, "1. ", "   ") == ["1. reads", "   12 MB/s,", "   3 GB"]
+
+
 def test_a_sentence_with_a_name_of_millions_of_characters_is_shortened() -> None:
     said = why._wrapped(f"Look at {'x' * 3_000_000}. It waits.", 100, "  1. ", "     ")
     assert said.startswith("  1. Look at")
@@ -236,16 +241,19 @@ def top_columns(rows: int = 3) -> list[tuple[str, list[Any]]]:
     return [("kernel", names), ("n", list(range(rows))), figures[0], *share, *figures[1:], *timing]
 
 
+TIMING = "timing (all timeline)"
+
+
 @pytest.mark.parametrize(
     ("width", "left_out"),
     [
         (200, []),
         (118, []),
-        (100, ["timing"]),
-        (80, ["min", "max", "timing"]),
-        (55, ["min", "max", "timing"]),
-        (46, ["mean", "min", "max", "timing"]),
-        (30, ["n", "share", "mean", "min", "max", "timing"]),
+        (100, [TIMING]),
+        (80, [TIMING, "min", "max"]),
+        (55, [TIMING, "min", "max"]),
+        (46, [TIMING, "mean", "min", "max"]),
+        (30, [TIMING, "n", "share", "mean", "min", "max"]),
     ],
 )
 def test_the_least_important_columns_are_left_out_first(width: int, left_out: list[str]) -> None:
@@ -273,6 +281,52 @@ def test_what_a_command_is_asked_for_stays_on_a_narrow_terminal() -> None:
     memory = ["trace", "device_type", "device", "name", "allocations", "allocated_bytes", "peak_bytes", "at_peak_bytes"]
     rows = [(name, ["n" * 22, "m" * 22] if name in {"trace", "name"} else [10**9, 10**8]) for name in memory]
     assert "at_peak" in drawn(rows, 80).lines[0].split()
+
+
+CONVERSIONS = ("trace", "from_dtype", "to_dtype", "phase", "n", "total_ns", "elements", "kernel", "method")
+GAPS = ("trace", "device", "gap_ns", "part", "cause", "host_late_ns", "previous", "next", "next_op", "phase")
+
+
+@pytest.mark.parametrize(
+    ("names", "alike", "shown", "said"),
+    [
+        (CONVERSIONS, {"method"}, {"trace", "from_dtype", "to_dtype", "phase"}, ["method (all method0)"]),
+        (GAPS, {"trace", "device", "part", "cause"}, {"cause", "next", "next_op"}, ["trace (all trace0)"]),
+    ],
+)
+def test_what_answers_the_question_stays_and_one_value_for_all_rows_is_said_once(
+    names: tuple[str, ...], alike: set[str], shown: set[str], said: list[str]
+) -> None:
+    """The example of a conversion is no name of a row; why a GPU waited stays though each row says the same."""
+    numbers, long = {"n", "elements", "total_ns", "gap_ns", "host_late_ns"}, {"kernel", "previous", "next"}
+    rows: list[tuple[str, list[Any]]] = [
+        (name, [10**9 + row if name in numbers else f"{name}{'x' * row if name in long else row}" for row in (0, 30)])
+        for name in names
+    ]
+    rows = [(name, values[:1] * 2 if name in alike else values) for name, values in rows]
+    table = drawn(rows, 80)
+    assert shown <= set(table.lines[0].split())
+    assert table.left_out[: len(said)] == said
+    assert "previous" not in table.lines[0]
+
+
+def test_the_sum_is_named_below_what_names_the_rows() -> None:
+    values: list[tuple[str, list[Any]]] = [
+        ("phase", ["a", "b"]),
+        ("total_ns", [1, 2]),
+        ("kernel", ["example", "other"]),
+    ]
+    found = tables.render(values, Output(), sums={"total_ns": 3}, label="all 2")
+    assert found.lines[-1].split() == ["all", "2", "3", "ns"]
+    empty: list[tuple[str, list[Any]]] = [("name", [None, None]), ("cause", ["x", "y"]), ("wall_ns", [1, 2])]
+    assert tables.render(empty, Output(), sums={"wall_ns": 3}, label="all 2").lines[-1].startswith("      all 2")
+
+
+def test_an_empty_table_has_no_columns_that_lack_room(capsys: pytest.CaptureFixture[str]) -> None:
+    console._told(Written(0, 0, ["min", "max"]))
+    assert capsys.readouterr().err == ""
+    console._told(Written(1, 1, ["min", "max"]))
+    assert capsys.readouterr().err == "no room for min, max; --wide shows all\n"
 
 
 @pytest.mark.parametrize(("width", "least"), [(80, 44), (64, 24)])
