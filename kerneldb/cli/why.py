@@ -12,7 +12,7 @@ from kerneldb.cli.console import emit_rows, note, note_repeated, plural
 from kerneldb.cli.options import READ_WAIT_S, open_database, output_options, trace_names
 from kerneldb.cli.root import DEFAULT_DATABASE, chosen_database, cli, refuse
 from kerneldb.output.tables import terminal_width
-from kerneldb.output.text import command_line, shorten
+from kerneldb.output.text import command_line, shorten, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -114,7 +114,7 @@ def _say(number: int, piece: Advice, trace: str | None, width: int) -> None:
 
 
 def _wrapped(text: str, width: int, first: str = "", indent: str = "") -> str:
-    return click.wrap_text(shorten(text, LINES * width), width, first, indent)
+    return "\n".join(wrapped(shorten(text, LINES * width), width, first, indent))
 
 
 def command_of(piece: Advice, trace: str | None) -> list[str]:

@@ -33,6 +33,8 @@ _HUGE = 1e15
 _TINY = 1e-3
 _QUOTES = re.compile(r"""[^"$`!\\\n]*'[^"$`!\\\n]*""")
 """A word with single quotes and nothing that a shell expands between double ones."""
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[kKMGT]?B|[mk]?J|W|[kMGTP]?(?:FL)?OP)(?!\w))")
+"""The space between a figure and its unit."""
 
 
 def command_line(words: Iterable[str]) -> str:
@@ -128,9 +130,14 @@ def beginning(text: str, size: int) -> str:
     return text[: sum(1 for _ in itertools.takewhile(lambda cells: cells <= size, taken))]
 
 
-def wrapped(text: str, size: int) -> list[str]:
-    """Lines of at most `size` characters; a word that is longer is cut. Linear in the length of the words, too."""
-    return textwrap.wrap(re.sub(rf"\S{{{size}}}(?=\S)", r"\g<0> ", text), size)
+def wrapped(text: str, size: int, first: str = "", indent: str = "") -> list[str]:
+    """Lines of at most `size` characters, a figure with its unit on one; a word that is longer is cut.
+
+    `first` begins the first line, `indent` the others. Linear in the length of the words, too.
+    """
+    whole = _UNIT.sub("\xa0", re.sub(rf"\S{{{size - len(indent)}}}(?=\S)", r"\g<0> ", text))
+    lines = textwrap.wrap(whole, size, initial_indent=first, subsequent_indent=indent)
+    return [line.replace("\xa0", " ") for line in lines]
 
 
 def display_width(text: str) -> int:
