@@ -139,7 +139,9 @@ def _items(ask: Asking, stretch: Window, found: Extent, *, part: bool = False) -
     host = _plain(numbered, key=pl.when(pl.col("lane").is_in(CALLERS)).then(pl.col("id") + 1))
     gaps = _gaps(ask, part=part)
     path = () if part or found.launches > MOST_ON_PATH else _path(ask)
-    return pl.concat([*path, _plain(ask.frame("events_spans")), gpu, gaps, host]), ask.frame("events_samples")
+    devices = pl.concat([_plain(ask.frame("events_spans")), gpu, gaps])
+    devices = devices.sort(pl.col("place").str.len_chars(), "place", maintain_order=True)
+    return pl.concat([*path, devices, host]), ask.frame("events_samples")
 
 
 def _plain(frame: pl.DataFrame, **others: Any) -> pl.DataFrame:
@@ -228,9 +230,10 @@ def _rows(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _open_at(lane: pl.DataFrame) -> pl.Series:
-    """How many earlier events of the lane, which is in order of starts, have not ended when each begins.
+    """The first row in which nothing is open when an event of the lane begins, which is in order of starts.
 
-    Sums reach as far as what they stand for, which may be beyond the event around its first: nothing is within them.
+    Nested events are as deep as they are nested; launches that overlap take turns in few rows. Sums reach as far as
+    what they stand for, which may be beyond the event around its first: nothing is within them.
     """
     alone = lane["n"] == 1
     ends = lane["start_ns"] + lane["duration_ns"]
@@ -241,9 +244,10 @@ def _open_at(lane: pl.DataFrame) -> pl.Series:
     for start, end, is_event in zip(lane["start_ns"].to_list(), ends.to_list(), alone.to_list(), strict=True):
         while opened and opened[-1] <= start:
             opened.pop()
-        rows.append(len(opened))
+        row = next((place for place, until in enumerate(opened) if until <= start), len(opened))
+        rows.append(row)
         if is_event:
-            opened.append(end)
+            opened[row : row + 1] = [end]
     return pl.Series(rows, dtype=pl.Int64)
 
 

@@ -67,7 +67,9 @@ const Timeline = (() => {
       const shown = launches.slice(0, this.shown).map((category) => [category, this.colour(category)]);
       if (others) shown.push([others === 1 ? "1 other category" : `${others} other categories`, Drawing.OTHER]);
       for (const part of this.times((lane) => lane.lane === "critical path")) shown.push([`critical path: ${part}`, this.colour(part)]);
-      for (const cause of this.times((lane) => lane.lane === "idle").slice(0, 6)) shown.push([cause, this.colour(cause)]);
+      const idle = new Map();
+      for (const cause of this.times((lane) => lane.lane === "idle").slice(0, 6)) idle.set(this.colour(cause), [...(idle.get(this.colour(cause)) ?? []), cause.slice(6)]);
+      for (const [colour, causes] of idle) shown.push([`idle: ${causes.join(", ")}`, colour]);
       for (const [text, colour] of shown) {
         const one = element("span", text), dot = element("i");
         dot.style.background = colour;

@@ -17,6 +17,8 @@ const Drawing = (() => {
     return colour.length < 7 ? "#888" : 0.3 * red + 0.59 * green + 0.11 * blue > 125 ? "#000" : "#fff";
   }
 
+  function cut(text, size) { return text.length > size ? `${text.slice(0, Math.max(1, size - 1))}…` : text; }
+
   class Picture {
     constructor(box, data) {
       this.box = box;
@@ -149,7 +151,7 @@ const Drawing = (() => {
     counter(row, dim, line) {
       const {ts, values, name, unit, most} = row.counter, pen = this.pen, bottom = row.y + row.high;
       pen.fillStyle = dim;
-      pen.fillText(name.slice(0, 30), 4, row.y + 8);
+      pen.fillText(cut(name, 30), 4, row.y + 8);
       pen.fillText(`to ${most.toLocaleString("en", {maximumSignificantDigits: 4})} ${unit ?? ""}`, 4, row.y + 22);
       pen.strokeStyle = COLOURS[0]; pen.beginPath();
       const origin = this.data.origin;
@@ -165,7 +167,7 @@ const Drawing = (() => {
       pen.fillStyle = line; pen.fillRect(this.left, bottom, this.wide, 1);
     }
 
-    /* Events that are narrower than a pixel are drawn as one, and the search for the next begins after it. */
+    /* Events that are narrower than a pixel are drawn as one: the next that is drawn is the first that ends beyond it, which may begin in it. */
     row(row, ink) {
       const {start, length, name, n, many, busy} = row.lane, pen = this.pen, scale = this.wide / (this.to - this.from), ends = this.ends(row.lane);
       const high = ROW - 2, y = row.y + 1, right = this.left + this.wide, names = this.data.names, matches = this.matches;
@@ -182,10 +184,9 @@ const Drawing = (() => {
           if (width > 70) { pen.fillStyle = ink; last = -1; pen.fillText(`${many[i].toLocaleString("en")} events`, x + 3, y + high / 2 + 0.5); }
         } else if (width > 28) {
           pen.fillStyle = on(colour); last = -1;
-          pen.fillText(names[name[i]].slice(0, Math.floor((width - 6) / 5.6)), x + 3, y + high / 2 + 0.5, width - 5);
+          pen.fillText(cut(names[name[i]], Math.floor((width - 6) / 5.6)), x + 3, y + high / 2 + 0.5, width - 5);
         }
-        const following = this.from + (x + width - this.left) / scale;
-        i = width < 1 && i + 1 < n && start[i + 1] < following ? Math.max(i + 1, first(start, following, i + 1)) : i + 1;
+        i = width < 1 ? first(ends, this.from + (x + width - this.left) / scale, i + 1) : i + 1;
       }
     }
 

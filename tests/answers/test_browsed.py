@@ -298,3 +298,26 @@ def test_paper_is_white_in_a_dark_browser_too(page: Page, address: str, tmp_path
     assert page.run("getComputedStyle(document.querySelector('.chart svg text')).fill") == "rgb(27, 31, 36)"
     seen = "((what) => document.querySelector(what).offsetHeight > 0)"
     assert page.run(f"['.tl-legend', '.tl-told', '.tl input'].map({seen})") == [True, False, False]
+
+
+PIXELS = """(() => {
+    const column = (...values) => Float64Array.of(...values), box = document.createElement("div");
+    document.querySelector("main").append(box);
+    const lane = {lane: "stream 7", place: "GPU 0", row: 0, n: 3, base: 0, gpu: true, launches: true,
+        start: column(1e8, 1.00001e8, 9e8), length: column(1000, 5e8, 1000), name: Uint32Array.of(0, 1, 0),
+        link: new Uint32Array(3)};
+    const view = new Timeline.View(box, {lanes: [lane], names: ["short", "a name that is long"], end: 1e9, origin: 0,
+        categories: ["GEMM", "COPY"], counters: [], events: 3});
+    view.paint();
+    const y = (view.rows.find((row) => row.lane).y + 3) * view.ratio;
+    const found = [1.5e8, 5.5e8, 7.5e8].map((t) => [...view.pen.getImageData(view.x(t), y, 1, 1).data].slice(0, 3));
+    box.remove();
+    return found;
+})()"""
+
+
+def test_a_long_event_is_drawn_behind_one_that_is_narrower_than_a_pixel(page: Page) -> None:
+    """It begins within the pixel of the short one."""
+    inside, late, after = page.run(PIXELS)
+    assert inside == late == [0, 114, 178], "not the colour of the category with most time"
+    assert after == [255, 255, 255]

@@ -126,6 +126,14 @@ def test_rows_do_not_overlap(held: events.Events) -> None:
     assert late.is_empty()
 
 
+def test_launches_that_overlap_take_turns_in_few_rows() -> None:
+    """A stair of launches, each begun before the one before it ends, is two rows; nested events go deeper."""
+    stair = pl.DataFrame({"start_ns": [0, 8, 16, 24], "duration_ns": 10, "n": 1})
+    assert events._open_at(stair).to_list() == [0, 1, 0, 1]
+    nested = pl.DataFrame({"start_ns": [0, 1, 2, 6, 20], "duration_ns": [10, 4, 2, 3, 5], "n": 1})
+    assert events._open_at(nested).to_list() == [0, 1, 2, 1, 0]
+
+
 def test_of_many_events_the_longest_are_whole_and_the_others_summed(database: Database, held: events.Events) -> None:
     most = held.found.events // 3
     with asking(database) as ask:
