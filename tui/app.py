@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Container
-from textual.widgets import KeyPanel
+from textual.widgets import HelpPanel, KeyPanel
 
 from kerneldb.errors import KerneldbError, UsageError
 from kerneldb.output.text import harmless
@@ -390,8 +390,8 @@ class KerneldbApp(Typing):
 
     def action_keys_panel(self, pages: int) -> None:
         """Scroll the panel of keys by a page."""
-        panel = self.screen.query_one(KeyPanel)
-        panel.scroll_relative(y=pages * max(panel.size.height - 1, 1), animate=False)
+        for panel in self.screen.query(KeyPanel):  # none yet where it is just opened
+            panel.scroll_relative(y=pages * max(panel.size.height - 1, 1), animate=False)
 
     @property
     def _is_hidden(self) -> bool:
@@ -399,10 +399,15 @@ class KerneldbApp(Typing):
         pane = next((one for one in self._panes.values() if one.display), None)
         return pane is None or not pane.composed or pane.has_class("-sentence")
 
+    @property
+    def _has_help(self) -> bool:
+        """Whether the panel of keys is open. Asked for each key of the footer: all widgets are not gone through."""
+        return any(isinstance(widget, HelpPanel) for widget in self.screen.children)
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The panel of keys takes its keys while it is open, else they are the screen's; what is hidden has no call."""
         if action == "keys_panel":
-            return bool(self.screen_stack and self.screen.query(KeyPanel))
+            return bool(self.screen_stack and self._has_help)
         if action == "call":
             return not self._is_hidden
         return super().check_action(action, parameters)
@@ -410,7 +415,7 @@ class KerneldbApp(Typing):
     async def action_leave_off(self) -> None:
         """Close what is open: help, a text in the bar that is written or was refused, a pane's own; else step back."""
         bar = self.query_one(WhereBar)
-        if self.screen.query("HelpPanel"):
+        if self._has_help:
             await self.action_help()
         elif bar.editing or bar.has_class("-bad"):
             editing = bar.editing
