@@ -11,9 +11,10 @@ import duckdb
 
 from kerneldb.errors import SelectionError
 from kerneldb.schemas.loader import statement
+from kerneldb.warehouse.engine import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     Connection = duckdb.DuckDBPyConnection
     Relation = duckdb.DuckDBPyRelation
@@ -49,17 +50,16 @@ class Selection:
         The text is parsed as one expression and never becomes part of a statement, so it cannot hold a second one.
         Raises SelectionError with the engine's message and the names of near columns.
         """
-        return self._meeting(_of_traces(con, self.traces) if self.traces else con.table(VIEW))
+        return self._meeting(con.sql(_of_traces(con, self.traces)) if self.traces else con.table(VIEW))
 
     def read(self, con: Connection) -> Relation:
         """The selected rows of the view `all_launches`, for those who judge themselves what is primary.
 
         Raises SelectionError as `relation` does.
         """
-        selected = con.table(EVERYTHING)
-        if self.traces:
-            selected = selected.filter(_named(self.traces))
-        return self._meeting(selected)
+        if not self.traces:
+            return self._meeting(con.table(EVERYTHING))
+        return self._meeting(con.sql(statement("selection", "named_launches").format(names=_listed(self.traces))))
 
     def _meeting(self, selected: Relation) -> Relation:
         if self.where is None or not self.where.strip():
@@ -75,26 +75,27 @@ class Selection:
         Registered and not looked up among Python's variables: those are out of reach without external access. A
         temporary view, which takes half as long, would need the text pasted: it serves where there is none.
         """
-        if self.traces or (self.where is not None and self.where.strip()):
+        if self.where is not None and self.where.strip():
             relation = self.relation(con)
             con.execute(statement("selection", "bind_nothing"))
             con.register("selection", relation)
         else:
-            con.execute(statement("selection", "bind_everything"))
+            rows = _of_traces(con, self.traces) if self.traces else statement("selection", "everything")
+            con.execute(statement("selection", "bind_rows").format(rows=rows))
 
 
-def _named(names: Sequence[str]) -> duckdb.Expression:
-    return duckdb.ColumnExpression("trace").isin(*map(duckdb.ConstantExpression, names))
+def _listed(texts: Iterable[str]) -> str:
+    return ", ".join(map(literal, texts))
 
 
-def _of_traces(con: Connection, names: Sequence[str]) -> Relation:
-    """What `kernels` would hold if there were no other traces."""
-    trace, timing = duckdb.ColumnExpression("trace"), duckdb.ColumnExpression("timing")
-    relation = con.table(EVERYTHING).filter(_named(names))
-    wanted = duckdb.ColumnExpression("is_primary")
-    for name, kept in revived(con, names).items():
-        wanted |= (trace == duckdb.ConstantExpression(name)) & (timing == duckdb.ConstantExpression(kept))
-    return relation.filter(wanted).select(duckdb.StarExpression(exclude=["is_primary"]))
+def _of_traces(con: Connection, names: Sequence[str]) -> str:
+    """The statement of what `kernels` would hold if there were no other traces.
+
+    One statement, and not a relation of a relation: DuckDB plans the whole view for each of them.
+    """
+    kept = revived(con, names).items()
+    also = "".join(f" OR (trace = {literal(name)} AND timing = {literal(timing)})" for name, timing in kept)
+    return statement("selection", "of_traces").format(names=_listed(names), also=also)
 
 
 def revived(con: Connection, names: Sequence[str]) -> dict[str, str]:

@@ -32,8 +32,19 @@ SELECT
 FROM found AS f
 ORDER BY list_position($names::VARCHAR[], f.name);
 
--- name: bind_everything
-CREATE OR REPLACE TEMPORARY VIEW selection AS FROM kernels;
+-- name: everything
+FROM kernels
+
+-- name: named_launches
+-- {names} are quoted literals: neither a view nor a relation that is not read at once takes parameters.
+FROM all_launches WHERE trace IN ({names})
+
+-- name: of_traces
+-- {also} are conditions of quoted literals, each with OR in front, about launches that are primary in traces that are not named.
+SELECT * EXCLUDE (is_primary) FROM all_launches WHERE trace IN ({names}) AND (is_primary{also})
+
+-- name: bind_rows
+CREATE OR REPLACE TEMPORARY VIEW selection AS {rows}
 
 -- name: bind_nothing
 DROP VIEW IF EXISTS temp.selection;
