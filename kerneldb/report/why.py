@@ -52,6 +52,7 @@ LATE: Final = frozenset({"host-late", "host-pauses"})
 NO_TIMELINE: Final = "No timeline, only sums or counters of kernels: what the time between them went to is not known."
 NO_WORK: Final = "Neither a timeline of the GPU nor sums of kernels: nobody knows what ran (kerneldb db doctor FILE)."
 NO_HOST: Final = "No launch calls were recorded, so what the GPU waited for is not known."
+NEXT_TO_ALL: Final = 0.9
 FEW: Final = 20
 FEW_LAUNCHES: Final = "The trace has only {launches:,} launches: too few to say what the program does."
 CAPTURED: Final = (
@@ -108,11 +109,21 @@ def verdict(ask: Asking) -> Verdict:
     for row in causes:
         known[row["part"]] += row["wall_ns"]
     program, *_ = ask.rows("program")  # several where a database that others made holds a trace twice
-    advice = sorted(_advice(ask, program, causes), key=functools.partial(_rank, program=program))
+    found = _unrepeated(list(_advice(ask, program, causes)))
+    advice = sorted(found, key=functools.partial(_rank, program=program))
     devices, span = (causes[0]["devices"], causes[0]["span_ns"]) if causes else (0, 0)
     parts = dict(known.most_common())
     unknown = tuple(_unknown(ask, parts, program))
     return Verdict(ask.params["trace"], devices, span, parts, tuple(advice), unknown, program["has_kernels"])
+
+
+def _unrepeated(advice: list[Advice]) -> list[Advice]:
+    """Without the sum of computation where one kernel is next to all of it and nothing more is known."""
+    rows = {piece.rule: piece.row for piece in advice}
+    one, computed = rows.get("one-kernel"), rows.get("computation")
+    if one and computed and computed["known_ns"] is None and one["total_ns"] >= NEXT_TO_ALL * computed["total_ns"]:
+        return [piece for piece in advice if piece.rule != "computation"]
+    return advice
 
 
 def _rank(piece: Advice, program: dict[str, Any]) -> tuple[bool, float]:

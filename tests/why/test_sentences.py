@@ -38,6 +38,13 @@ def without_operator() -> Program:
     return program
 
 
+def unknown_kinds() -> Program:
+    program = without_operator()
+    for _ in range(10):
+        program.kernel("bar_kernel(int)", 300 * US)
+    return program
+
+
 def with_operator() -> Program:
     program = Program()
     for _ in range(30):
@@ -138,8 +145,8 @@ def host_only() -> Program:
 PROGRAMS: dict[str, Callable[[], Program]] = {
     function.__name__: function
     for function in (
-        only_copies, without_operator, with_operator, experts, gradients, first_use, attention, one_pause, one_wait,
-        few, vectors, host_only,
+        only_copies, without_operator, unknown_kinds, with_operator, experts, gradients, first_use, attention,
+        one_pause, one_wait, few, vectors, host_only,
     )
 }  # fmt: skip
 
@@ -224,9 +231,14 @@ def test_shares_have_their_time(verdicts: dict[str, Verdict]) -> None:
 
 
 def test_work_of_no_known_kind_is_named_by_its_kernel(verdicts: dict[str, Verdict]) -> None:
-    found = piece(verdicts["without_operator"], "computation").sentence
+    found = piece(verdicts["unknown_kinds"], "computation").sentence
     assert "OTHER" not in found
     assert "kernels of other kinds 100 % (most in foo_kernel)." in found
+
+
+def test_one_kernel_that_is_all_of_the_computation_is_told_once(verdicts: dict[str, Verdict]) -> None:
+    assert [one.rule for one in verdicts["without_operator"].advice] == ["one-kernel"]
+    assert {"one-kernel", "computation"} <= {one.rule for one in verdicts["unknown_kinds"].advice}
 
 
 ROW: dict[str, Any] = {
