@@ -294,7 +294,7 @@ def _elsewhere(wrong: str, ctx: click.Context) -> str:
     near = difflib.get_close_matches(wrong, {path[-1] for path in paths}, 3, 0.6)
     lead = "it is" if found else "did you mean"
     if not found and not near:
-        return f"`{root.info_name} --help` lists the commands"
+        return f"`{ctx.command_path} --help` lists the commands"
     listed = found or [path for name in near for path in paths if path[-1] == name]
     lines = " or ".join(f"`{root.info_name} {' '.join(path)}`" for path in listed)
     return f"{lead} {lines}" + ("" if found else "?")

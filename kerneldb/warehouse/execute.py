@@ -13,6 +13,7 @@ import duckdb
 from kerneldb.errors import QueryError, QueryTimeoutError, SelectionError
 from kerneldb.output.carried import carried
 from kerneldb.output.units import size
+from kerneldb.selection import unquoted
 from kerneldb.warehouse.engine import interrupts
 from kerneldb.warehouse.place import masked
 from kerneldb.warehouse.statements import table_of
@@ -235,11 +236,12 @@ def _statement_errors() -> Iterator[None]:
 
 
 def message_of(error: duckdb.Error) -> str:
-    """The engine's message; where a macro was asked like a table, also how it is asked."""
+    """The engine's message; where a macro was asked like a table, or a text lacks its quotes, also how it is written."""
     text = PRIVATE.sub("", masked(str(error)))
     missing = NO_TABLE.search(text)
     if missing is None:
-        return text
+        quoted = unquoted(text, text)
+        return f"{text}\n{quoted}" if quoted else text
     call = _call_of(missing.group(1))
     how = "kerneldb db schema lists tables, views and macros"
     return f"{text}\n{how if call is None else f'{missing[1]} is a macro: FROM {call}'}"

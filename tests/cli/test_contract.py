@@ -115,6 +115,7 @@ def test_help_lists_every_command_once_by_task(runner: CliRunner) -> None:
         ("quer", "no such command 'quer'; did you mean `kerneldb query`?"),
         ("db rooflin", "no such command 'rooflin'; did you mean `kerneldb analyze roofline`?"),
         ("zzzz", "no such command 'zzzz'; `kerneldb --help` lists the commands"),
+        ("db zzzz", "no such command 'zzzz'; `kerneldb db --help` lists the commands"),
         ("lake push", "no such command 'lake'; it is `kerneldb db lake`"),
         ("why --trace a", "traces are named without --trace here: kerneldb why [TRACE]..."),
         ("top a", "Got unexpected extra argument (a); --trace NAME chooses a trace"),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kerneldb.errors import SelectionError
+from kerneldb.errors import QueryError, SelectionError
 from kerneldb.selection import Selection
 from kerneldb.warehouse import Warehouse
 
@@ -56,6 +56,25 @@ def test_unknown_column_names_near_ones(read: Warehouse) -> None:
         Selection("durationns > 5").relation(con)
     with read.connection() as con, pytest.raises(SelectionError, match="kerneldb db schema kernels"):
         Selection("zzz > 5").relation(con)
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        ('category = "GEMM"', "'GEMM'"),
+        ("category IN (GEMM, GEMV)", "'GEMM'"),
+        ("op = aten::mm", "'aten::mm'"),
+        ('name LIKE "%gemm%"', "'%gemm%'"),
+    ],
+)
+def test_a_text_without_its_quotes_is_told_so(read: Warehouse, where: str, text: str) -> None:
+    with read.connection() as con, pytest.raises(SelectionError, match=f"single quotes: {text}$") as caught:
+        Selection(where).relation(con)
+    assert "Candidate" not in str(caught.value)
+    with pytest.raises(QueryError, match=f"single quotes: {text}$"):
+        read.query(f"SELECT count(*) FROM kernels WHERE {where}")
+    with read.connection() as con, pytest.raises(SelectionError, match="near columns"):
+        Selection("gemm > duration_ns").relation(con)
 
 
 def test_wrong_types_are_a_selection_error(read: Warehouse) -> None:
