@@ -28,6 +28,7 @@ from kerneldb.replay.wire.messages import Ready, Send
 from kerneldb.replay.wire.results import DeviceState
 
 INSTALL: Final = "install it with: pip install 'kerneldb[replay]'"
+THERE: Final = "kerneldb replay --write-plan FILE writes the plan for it"
 MAPS: Final = Path("/proc/self/maps")
 
 
@@ -41,17 +42,18 @@ def pytorch() -> Any:
     return torch
 
 
-def require(device: str, *, make_current: bool = True) -> None:
+def require(device: str, *, make_current: bool = True, there: str = "") -> None:
     """Make sure that calls can run on `device`, and make it current, which makes a context on it.
 
-    Raises ReplayError, in one line that says what is missing and how to get it.
+    Raises ReplayError, in one line that says what is missing and how to get it: `there` is how a machine with a GPU
+    does it for this one.
     """
     torch = pytorch()
     if device == "cpu":
         return
     if not torch.cuda.is_available():
-        msg = f"no GPU that PyTorch {torch.__version__} can use: run on a machine with one, or with --device cpu"
-        raise ReplayError(msg)
+        known = f"no GPU that PyTorch {torch.__version__} can use"
+        raise ReplayError(f"{known}: run on a machine with one{there and f' ({there})'}, or with --device cpu")
     number = index(device) or 0
     if number >= torch.cuda.device_count():
         raise ReplayError(f"no device {device}: this machine has {torch.cuda.device_count()}")
@@ -63,7 +65,7 @@ def open_device(options: Options, send: Send) -> Monitor:
     """Make the device current, and report ready. Raises ReplayError."""
     # CUPTI must stay attached: CUDA graphs captured between two profiler sessions break where it is torn down.
     os.environ.setdefault("TEARDOWN_CUPTI", "0")
-    require(options.device)
+    require(options.device, there=THERE)
     monitor = Monitor(uuid(options.device), index(options.device) or 0)
     send(Ready(gather(options.device, monitor)))
     gc.freeze()

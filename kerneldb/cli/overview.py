@@ -11,8 +11,8 @@ import click
 from kerneldb.cli.console import Progress, emit_columns, note, plural, scope
 from kerneldb.cli.ingest import summary
 from kerneldb.cli.options import READ_WAIT_S, open_database
-from kerneldb.cli.root import DEFAULT_DATABASE, Command, Settings
-from kerneldb.cli.why import most_time, program, say
+from kerneldb.cli.root import DEFAULT_DATABASE, Command, Settings, program
+from kerneldb.cli.why import most_time, say
 from kerneldb.output import Output
 from kerneldb.output.text import command_line
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kerneldb.cli.console import emit, note, note_repeated
+from kerneldb.cli.console import emit, note, note_repeated, plural
 from kerneldb.cli.options import open_database, output_options, phases, replay_options, selection_options, signature_ids
-from kerneldb.cli.root import cli, refuse
+from kerneldb.cli.root import cli, program, refuse
 from kerneldb.errors import UsageError
 from kerneldb.output.text import command_line
 
@@ -220,7 +220,12 @@ def _plan(
     if path is not None:
         database.keep_found(planned)
         plan.write(planned.plan, path)
-        note(f"{path}: {len(planned.plan.items):,} calls to replay")
+        note(f"{path}: {plural(len(planned.plan.items), 'call')} to replay")
+        plan_file, journal = str(path), f"{path.with_suffix('.journal')}"
+        there = ("python", "-P", "-m", "kerneldb.replay", plan_file, "--journal", journal)
+        note(f"on a machine with a GPU: {command_line(there)}")
+        here = ("replay", "--write-plan", plan_file, "--read-journal", journal)
+        note(f"then here: {program()} {command_line(here)}")
     _say_code(planned.plan, allowed=False)
     _say_counters(planned.plan, options)
     if planned.plan.steps:

@@ -14,6 +14,7 @@ import itertools
 import os
 import pkgutil
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,6 +94,13 @@ def refuse(message: str) -> NoReturn:
 def chosen_database() -> str | Path:
     """The file or lake that the current call is about, which need not exist."""
     return click.get_current_context().ensure_object(Settings).database
+
+
+def program() -> str:
+    """How commands on the database begin: with `--db` unless they take this one without."""
+    place = chosen_database()
+    default = os.environ.get("KERNELDB_DB") or DEFAULT_DATABASE
+    return "kerneldb" if str(place) == default else f"kerneldb --db {shlex.quote(str(place))}"
 
 
 def _database_option(**more: Any) -> click.Option:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from kerneldb.cli.console import emit_rows, note, note_repeated, plural
 from kerneldb.cli.options import READ_WAIT_S, open_database, output_options, trace_names
-from kerneldb.cli.root import DEFAULT_DATABASE, chosen_database, cli, refuse
+from kerneldb.cli.root import cli, program, refuse
 from kerneldb.output.tables import terminal_width
 from kerneldb.output.text import command_line, shorten, wrapped
 
@@ -80,13 +78,6 @@ def most_time(database: Database) -> list[str]:
     if len(traces) > TRACES:
         note(f"the {plural(TRACES, 'trace')} with most GPU time, of {len(traces):,}; name others to ask about them")
     return traces[:TRACES]
-
-
-def program() -> str:
-    """How commands on the database begin: with `--db` unless they take this one without."""
-    place = chosen_database()
-    default = os.environ.get("KERNELDB_DB") or DEFAULT_DATABASE
-    return "kerneldb" if str(place) == default else f"kerneldb --db {shlex.quote(str(place))}"
 
 
 def say(verdicts: Sequence[Verdict], lead: str = "", *, alone: bool = False) -> None:

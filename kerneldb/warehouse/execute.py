@@ -236,7 +236,7 @@ def _statement_errors() -> Iterator[None]:
 
 
 def message_of(error: duckdb.Error) -> str:
-    """The engine's message; where a macro was asked like a table, or a text lacks its quotes, also how it is written."""
+    """The engine's message; of a macro asked like a table, and a text without quotes, also how they are written."""
     text = PRIVATE.sub("", masked(str(error)))
     missing = NO_TABLE.search(text)
     if missing is None:

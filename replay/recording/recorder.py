@@ -208,7 +208,7 @@ def record(settings: Settings, folder: Path, *, resume: bool, listen: Listener, 
     Raises RecordError, UsageError where the folder has another recording, UnreadableTraceError where it is damaged.
     """
     try:
-        facts.require(settings.device, make_current=False)
+        facts.require(settings.device, make_current=False, there="kerneldb ingest reads the recording here")
     except ReplayError as error:
         raise RecordError(str(error)) from error
     target = bundle.start(folder, settings, resume=resume)

@@ -186,7 +186,10 @@ def test_a_journal_made_elsewhere_is_committed(database: kerneldb.Database, tmp_
     from kerneldb.replay.options import Options
 
     planned, journal = tmp_path / "p.plan", tmp_path / "p.journal"
-    assert run(database, "--signature", "", "--top", "2", "--write-plan", str(planned)).exit_code == 0
+    wrote = run(database, "--signature", "", "--top", "2", "--write-plan", str(planned))
+    assert wrote.exit_code == 0
+    assert f"a GPU: python -P -m kerneldb.replay {planned} --journal {journal}\n" in wrote.stderr
+    assert f"replay --write-plan {planned} --read-journal {journal}\n" in wrote.stderr
     worker = (sys.executable, str(ROOT / "tests" / "replay_worker" / "fake_worker.py"), str(tmp_path))
     host.run(planned, journal, Options(device="cpu", energy=False), worker=worker)
     result = run(database, "--write-plan", str(planned), "--read-journal", str(journal), "--json")

@@ -153,11 +153,10 @@ def test_a_module_that_is_missing_is_named(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1] == "cannot import no_such_module: No module named 'no_such_module'"
 
 
-@pytest.mark.thorough
 def test_a_machine_without_gpu_says_so_in_one_line(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         pytest.skip("there is a GPU here")
     done = replay(tmp_path, item("mm", "aten", CALLS["mm"]), options=("--device", "cuda"))
     assert done.returncode == 1
-    assert "--device cpu" in done.stderr.splitlines()[-1]
+    assert "(kerneldb replay --write-plan FILE writes the plan for it), or with --device cpu" in done.stderr
