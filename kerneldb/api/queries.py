@@ -37,7 +37,7 @@ LEADING: Final = {"kernel": ("kernel", "category", "library"), "signature": ("ke
 """The columns before the figures, where the key alone says too little to people."""
 
 FIGURES: Final = ("n", "total_ns", "share_pct", "mean_ns", "min_ns", "max_ns")
-SIZES: Final = ("gemm_m", "gemm_n", "gemm_k", "gemm_batch")
+SIZES: Final = ("gemm_m", "gemm_n", "gemm_k", "gemm_batch", "grid_x", "grid_y", "grid_z", "bytes")
 ORDERS: Final = {"total": "total_ns", "n": "n", "mean": "mean_ns", "min": "min_ns", "max": "max_ns"}
 ONLY_OF_LAUNCHES: Final = frozenset({"module"})
 OBJECT: Final = "table, view or macro"

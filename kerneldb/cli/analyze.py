@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 ROWS: Final = 20
 SHOWN: Final = (
-    "trace", "kernel", "dtype", "op", "n", "total_ns", "intensity", "flops_per_second", "bytes_per_second", "ridge",
-    "pct_peak_flops", "pct_peak_bandwidth", "pct_attainable", "bound", "method", "gemm_m", "gemm_n", "gemm_k",
-    "gemm_batch",
+    "trace", "device", "kernel", "dtype", "op", "n", "total_ns", "intensity", "flops_per_second", "bytes_per_second",
+    "ridge", "pct_peak_flops", "pct_peak_bandwidth", "pct_attainable", "bound", "method", "gemm_m", "gemm_n", "gemm_k",
+    "gemm_batch", "grid_x", "grid_y", "grid_z",
 )  # fmt: skip
 
 NO_IDLE: Final = "no idle time: no selected launch has times (counter profiles and sums have none), or no gaps"

@@ -31,7 +31,7 @@ ROWS: Final = 20
 SHOWN: Final = (
     "kernel", "op", "verdict", "matched_by", "n_before", "n_after", "total_before_ns", "total_after_ns", "delta_ns",
     "delta_pct", "count_delta_ns", "mean_delta_ns", "mean_before_ns", "mean_after_ns", "own_delta_pct",
-    "p_value", "gemm_m", "gemm_n", "gemm_k", "gemm_batch",
+    "p_value", "gemm_m", "gemm_n", "gemm_k", "gemm_batch", "grid_x", "grid_y", "grid_z", "bytes",
 )  # fmt: skip
 BOTH: Final = 2
 QUIET: Final = ("unchanged", "noise")

@@ -50,6 +50,8 @@ NAMES: Final = (
 FIGURES: Final = ("delta_ns", "at_stake_ns", "total_ns", "idle_ns", "gap_ns", "recorded_ns", "launches", "n")
 """Which column names the rows, left of the main figure if one does, and which has that figure: the first of each that
 a table has always stays."""
+SIZES: Final = ("gemm_m", "gemm_n", "gemm_k", "gemm_batch", "grid_x", "grid_y", "grid_z", "bytes")
+"""What stands as one problem: the sizes of a product, else the grid of the launch, else the bytes of a copy."""
 SENTENCES: Final = ("message", "meaning")
 """Columns that are read to their end: where a terminal has no room for one, it stands below its row."""
 LEAST_IMPORTANT: Final = (
@@ -186,20 +188,30 @@ def html(columns: Columns, more: int) -> str:
 def for_people(columns: Columns) -> Columns:
     """Columns with one spelling of element types, times to the second, and the sizes of a product beside its name."""
     found = [(name, _readable(name, values)) for name, values in columns]
-    sizes = {name: values for name, values in found if name.startswith("gemm_")}
+    sizes = {name: values for name, values in found if name in SIZES}
     if not {"gemm_m", "gemm_n", "gemm_k"} <= sizes.keys():
         return found
-    batches = sizes.get("gemm_batch", itertools.repeat(None))
-    rows = zip(sizes["gemm_m"], sizes["gemm_n"], sizes["gemm_k"], batches, strict=False)
-    problems = [None if None in row[:3] else _problem(*row) for row in rows]
+    rows = zip(*(sizes.get(name, itertools.repeat(None)) for name in SIZES), strict=False)
+    problems = [_problem(*row[:4]) or _grid(*row[4:7]) or _bytes(row[7]) for row in rows]
     others = [(name, values) for name, values in found if name not in sizes]
     names = [name for name, _ in others]
     place = names.index(_naming(others)) + 1 if not set(NAMES).isdisjoint(names) else 0
     return [*others[:place], ("problem", problems), *others[place:]]
 
 
-def _problem(m: int, n: int, k: int, batch: int | None) -> str:
+def _grid(x: int | None, y: int | None, z: int | None) -> str | None:
+    """What says most of the size of a launch without a problem: grid 17888, grid 64×1×4."""
+    return None if x is None else f"grid {'×'.join(map(str, (x, y, z)))}".removesuffix("×1").removesuffix("×1")
+
+
+def _bytes(count: float | None) -> str | None:
+    return None if count is None else units.size(count)
+
+
+def _problem(m: int | None, n: int | None, k: int | None, batch: int | None) -> str | None:
     """The sizes of a product, of each of a batch in parentheses: 128×64×32, 16×(128×64×32)."""
+    if None in (m, n, k):
+        return None
     return f"{m}×{n}×{k}" if batch in (None, 1) else f"{batch}×({m}×{n}×{k})"
 
 

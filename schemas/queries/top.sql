@@ -17,7 +17,7 @@ WITH summed AS (
     GROUP BY key, timing
 )
 
--- Only a key that is a signature has sizes of a matrix product.
-SELECT summed.*, gemm_m, gemm_n, gemm_k, gemm_batch
+-- Only a key that is a signature has a grid, and sizes of a matrix product or a copy.
+SELECT summed.*, gemm_m, gemm_n, gemm_k, gemm_batch, grid_x, grid_y, grid_z, bytes
 FROM summed
 LEFT JOIN signatures ON summed.key::VARCHAR = signatures.signature_id;

@@ -42,7 +42,7 @@
 --   modelled_bytes DOUBLE [bytes]: Bytes of a launch by the model over shapes, even where `moved_bytes` is from counters.
 --   work_method VARCHAR: How modelled_flops and modelled_bytes were found, in words; NULL where nothing is known of the work.
 --   counted_on VARCHAR: Model of GPU that the counters in `flops` and `moved_bytes` were read on; NULL where they are modelled.
---   gemm_m, gemm_n, gemm_k, gemm_batch: as in kernels
+--   gemm_m, gemm_n, gemm_k, gemm_batch, grid_x, grid_y, grid_z: as in kernels
 -- Example:
 --   SELECT kernel, intensity, pct_peak_flops, pct_peak_bandwidth, bound FROM roofline() WHERE intensity IS NOT NULL;
 CREATE OR REPLACE MACRO roofline(source := 'kernels') AS TABLE
@@ -62,6 +62,7 @@ WITH _chosen AS (
         any_value(op) || coalesce(' (' || inferred_by || ')', '') AS op,
         any_value(input_dims) AS input_dims,
         any_value(gemm_m) AS gemm_m, any_value(gemm_n) AS gemm_n, any_value(gemm_k) AS gemm_k, any_value(gemm_batch) AS gemm_batch,
+        any_value(grid_x) AS grid_x, any_value(grid_y) AS grid_y, any_value(grid_z) AS grid_z,
         coalesce(bool_and(flops IS NULL AND moved_bytes IS NULL AND input_dims IS NULL AND numel IS NULL), false) AS is_unknown,
         count(*) AS n,
         try_cast(sum(duration_ns) AS BIGINT) AS total_ns,
@@ -164,6 +165,6 @@ SELECT
     100 * flops_per_second / nullif(CASE WHEN intensity < ridge THEN intensity * peak_bytes_per_second WHEN intensity >= ridge THEN peak_flops_per_second END, 0)
         AS pct_attainable,
     CASE WHEN pct_attainable < 5 THEN 'latency' WHEN intensity < ridge THEN 'memory' WHEN intensity >= ridge THEN 'compute' END AS bound,
-    signature_id, modelled_flops, modelled_bytes, work_method, counted_on, gemm_m, gemm_n, gemm_k, gemm_batch
+    signature_id, modelled_flops, modelled_bytes, work_method, counted_on, gemm_m, gemm_n, gemm_k, gemm_batch, grid_x, grid_y, grid_z
 FROM _rated
 ORDER BY total_ns DESC, trace, device, signature_id, inferred_id, inferred_by, timing;

@@ -406,6 +406,20 @@ def test_commands_have_one_spelling_of_types_and_the_sizes_of_products() -> None
     assert tables.for_people(batched) == [("problem", ["16×(64×64×128)"])]
 
 
+def test_a_launch_without_a_problem_is_told_by_its_grid_and_a_copy_by_its_bytes() -> None:
+    """Else rows of one kernel that differ in their launch look the same."""
+    unknown = [None] * 4
+    columns = [
+        ("gemm_m", unknown),
+        ("gemm_n", unknown),
+        ("gemm_k", unknown),
+        ("bytes", [None, None, None, 168_000_000]),
+    ]
+    grids = [("grid_x", [132, 30, 1, None]), ("grid_y", [1, 4, 40, None]), ("grid_z", [1, 1, 3, None])]
+    assert tables.for_people([*columns, *grids]) == [("problem", ["grid 132", "grid 30×4", "grid 1×40×3", "168 MB"])]
+    assert tables.for_people(grids) == grids
+
+
 def test_totals_are_of_all_rows_and_only_in_tables(tmp_path: Path) -> None:
     table = pa.table({"kernel": ["a", "b", "c"], "n": [1, 2, 3], "share_pct": [50.0, 30.0, 20.0], "min_ns": [1, 2, 3]})
     output = Output(path=tmp_path / "out", limit=1, totals=("n", "share_pct"))
