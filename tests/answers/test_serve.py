@@ -346,6 +346,18 @@ def test_the_first_page_fits_a_phone(port: int) -> None:
         assert page.run("$('rows').querySelectorAll('tbody tr').length") > 1
         assert {urllib.parse.urlsplit(url).netloc for url in page.asked} == {f"{serve.HOST}:{port}"}
         assert page.wrong == []
+        columns = "[{name: 'sum(duration_ns) FILTER '.repeat(9), type: 'int64'}, {name: 'b', type: 'string'}]"
+        page.run(f"show({columns}, [[1, '']])")
+        assert page.run("$('rows').querySelector('th').offsetWidth") < 340
+        assert page.run("[...$('rows').querySelectorAll('th')].map((th) => th.className)") == ["right", ""]
+        assert page.run("$('rows').querySelector('th button').title.length") > 200
+
+
+def test_a_run_of_several_traces_has_a_page_of_them_all() -> None:
+    traces = [{"trace": "one", "run": run, "source": "pytorch"} for run in ("a b", "a b", "c", None)]
+    page = bytes(serve._page("serve.html.j2", database="k.duckdb", traces=traces).body).decode()
+    assert page.count('<a href="/trace?name=a%20b">a b</a>') == 2
+    assert "<td>c</td>" in page
 
 
 ZOOMED = """<script>window.drawn.then(async () => {

@@ -197,6 +197,14 @@ def test_one_trace_is_too_few(trace_database: Path) -> None:
     run(trace_database, flow)
 
 
+def test_without_a_trace_it_says_how_to_read_one(tmp_path: Path) -> None:
+    async def flow(app: KerneldbApp, _pilot: Any) -> None:
+        assert app.pane.state == "empty"
+        assert "No traces in this file yet" in text_of(app)
+
+    run(Warehouse.create_or_open(tmp_path / "empty.duckdb").path, flow)
+
+
 def test_it_fits_any_terminal(pair: Path) -> None:
     async def flow(app: KerneldbApp, pilot: Any) -> None:
         await press(pilot, "down")

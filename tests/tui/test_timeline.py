@@ -382,13 +382,27 @@ def test_overlapping_launches_take_no_more_than_all_of_the_time() -> None:
     assert [row.note for row in board.picture().rows if row.kind == "lane"] == ["100 %"]
 
 
+UNKNOWN: dict[str, Any] = {
+    **dict.fromkeys(f"{shape}_{axis}" for shape in ("grid", "block") for axis in "xyz"),
+    **dict.fromkeys(("op", "phase", "bytes", "inferred_by", "tflops")),
+    "duration_ns": 5,
+    "launch_index": 1,
+}
+
+
 @pytest.mark.parametrize(
     ("tflops", "shown"),
     [(0.4123, "0.41 TFLOP/s"), (2.8644, "2.86 TFLOP/s"), (512.3, "512 TFLOP/s"), (0.0016, "1.60 G")],
 )
 def test_rates_have_three_digits(tflops: float, shown: str) -> None:
-    known = dict.fromkeys(("grid_x", "op", "phase", "bytes", "inferred_by"))
-    assert shown in "  ".join(facts_of({**known, "duration_ns": 5, "tflops": tflops, "launch_index": 1}))
+    assert shown in "  ".join(facts_of({**UNKNOWN, "tflops": tflops}))
+
+
+def test_a_grid_is_shown_where_all_of_it_is_known() -> None:
+    """Some writers give launches that have no grid its first side."""
+    assert facts_of({**UNKNOWN, "grid_x": 1, "block_x": 64, "block_y": 2, "block_z": 1}) == [
+        "lasts 5 ns", "block 64×2×1", "launch 1",
+    ]  # fmt: skip
 
 
 def test_enter_opens_the_kernel_and_the_timeline_jumps_to_it(steps: Path) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from textual import events
+from textual.containers import VerticalScroll
 
 import kerneldb
 from kerneldb.api import tracks
@@ -167,6 +168,9 @@ def test_a_range_has_its_own_table_and_budget(stacks: Path) -> None:
         page = app.screen
         assert isinstance(page, Page)
         text = page._text.splitlines()
+        seen = page.query_one(VerticalScroll).scrollable_content_region
+        assert any("…" in line for line in text)
+        assert max(map(len, text)) <= seen.width, "a line is broken"
         idle = asked(stacks, "SELECT cause, sum(gap_ns) AS ns FROM idle_gaps() GROUP BY cause ORDER BY ns DESC")
         lines = [line for line in text if line.startswith("idle")]
         assert all(line.endswith(row["cause"]) for line, row in zip(lines, idle, strict=True))

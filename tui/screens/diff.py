@@ -13,6 +13,7 @@ from textual.widgets import Static
 
 from kerneldb.tui import numbers, theme
 from kerneldb.tui.dialogs import Pick
+from kerneldb.tui.empty_messages import no_traces
 from kerneldb.tui.model import Choice, Pointed
 from kerneldb.tui.pane import CALL, Copy, Pane, kernel_copies
 from kerneldb.tui.widgets.columns import Column, text
@@ -132,8 +133,11 @@ class DiffPane(Pane):
         names = [row["trace"] for row in self.traces]
         if len(names) < SIDES:
             self.found = self.asked = None
-            one = f"only {names[0]}" if names else "no trace"
-            return f"Diff needs two traces, and there is {one}.\n\nkerneldb ingest TRACE"
+            if not names:
+                return no_traces(self.store.title)
+            return (
+                f"Diff needs two traces, and there is only {names[0]}.\n\nkerneldb --db {self.store.title} ingest TRACE"
+            )
         self._take_sides(names)
         before, after = self.sides
         assert before is not None  # noqa: S101 (two traces were found)

@@ -384,9 +384,10 @@ def _measured(ns: int | None) -> Content:
 def facts_of(one: dict[str, Any]) -> list[str]:
     """Numbers about a launch, as far as they are known."""
     facts = [f"lasts {duration(one['duration_ns'])}"]
-    if one["grid_x"] is not None:
-        grid, block = ("×".join(str(one[f"{shape}_{axis}"]) for axis in "xyz") for shape in ("grid", "block"))
-        facts.append(f"grid {grid} block {block}")
+    for shape in ("grid", "block"):
+        sizes = [one[f"{shape}_{axis}"] for axis in "xyz"]
+        if None not in sizes:
+            facts.append(f"{shape} {'×'.join(map(str, sizes))}")
     if one["op"]:
         facts.append(f"op {one['op']}" + (f" ({one['inferred_by']})" if one["inferred_by"] else ""))
     if one["phase"]:

@@ -33,7 +33,7 @@ LETTERS: Final = {"blocking copy": "c", "loading code": "m", "launch latency": "
 DEEPEST: Final = 12
 MOST_THREADS: Final = 8
 """Threads of a trace that are shown: those with the most of their time in events."""
-LONGEST: Final = 34
+LONGEST: Final = 33
 """Characters of a name in the table of a range, which has the width of a window."""
 SHORTEST: Final = 0.75
 """Events of less than this part of a column are summed."""
