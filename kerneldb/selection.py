@@ -11,7 +11,7 @@ import duckdb
 
 from kerneldb.errors import SelectionError
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse.engine import literal
+from kerneldb.warehouse.engine import UNKNOWN_COLUMN, literal, unquoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,13 +23,10 @@ Level = Literal["name", "launch", "call"]
 
 VIEW: Final = "kernels"
 EVERYTHING: Final = "all_launches"
-UNKNOWN_COLUMN: Final = re.compile(r'Referenced column "([^"]+)" (?:was )?not found', re.IGNORECASE)
 CANDIDATES: Final = "\nCandidate bindings:"
 NEAR: Final = 5
 COMPARED: Final = re.compile(r"(\w+)\s*(?:==?|\bIN\s*\()\s*((?:'(?:[^']|'')*'[\s,]*)+)", re.IGNORECASE)
 """A column, and the texts that a condition compares it with."""
-VALUE: Final = r"""(?:=|<>|LIKE|\bIN\s*\([^()]*)\s*"?({}[\w:%]*)(?![.(])"""
-"""What a condition compares something with."""
 FEW: Final = 12
 MANY: Final = 10_000
 """So many values of a column are listed; of one that has more than many, nothing is said."""
@@ -129,13 +126,6 @@ def _explained(where: str, message: str, columns: list[str]) -> str:
         near = difflib.get_close_matches(unknown.group(1).lower(), columns, NEAR, 0.5)
         lines.append(f"near columns: {', '.join(near)}" if near else "see: kerneldb db schema kernels")
     return "\n".join(lines)
-
-
-def unquoted(message: str, sql: str) -> str | None:
-    """How to write the text that `sql` compares a column with, where the engine took it for the name of a column."""
-    unknown = UNKNOWN_COLUMN.search(message)
-    found = unknown and re.search(VALUE.format(re.escape(unknown[1])), sql, re.IGNORECASE)
-    return f"a text takes single quotes: '{found[1]}'" if found else None
 
 
 def absent_values(rows: Relation, where: str) -> list[str]:

@@ -37,6 +37,9 @@ INTERRUPTED: Final = "Query interrupted"
 FAILED: Final = "Failed to "
 """How DuckLake begins to say what it could not write."""
 HOLDER: Final = re.compile(r"\(PID (\d+)\)")
+UNKNOWN_COLUMN: Final = re.compile(r'Referenced column "([^"]+)" (?:was )?not found', re.IGNORECASE)
+VALUE: Final = r"""(?:=|<>|LIKE|\bIN\s*\([^()]*)\s*"?({}[\w:%]*)(?![.(])"""
+"""What a condition compares something with."""
 LOGS: Final = (".wal", ".wal.checkpoint", ".wal.recovery")
 """What DuckDB reads, writes, empties and removes beside a file."""
 LEAST_MEMORY: Final = 1 << 30
@@ -248,6 +251,13 @@ def _problem_of_engine(path: Path, text: str) -> WarehouseError:
             f"{path} is damaged: {text}. Take a copy of it, or read its traces into a new file with --db"
         )
     return WarehouseError(f"{path} cannot be opened: {text}")
+
+
+def unquoted(message: str, sql: str) -> str | None:
+    """How to write the text that `sql` compares a column with, where the engine took it for the name of a column."""
+    unknown = UNKNOWN_COLUMN.search(message)
+    found = unknown and re.search(VALUE.format(re.escape(unknown[1])), sql, re.IGNORECASE)
+    return f"a text takes single quotes: '{found[1]}'" if found else None
 
 
 def _missing(path: Path) -> WarehouseMissingError:

@@ -13,8 +13,7 @@ import duckdb
 from kerneldb.errors import QueryError, QueryTimeoutError, SelectionError
 from kerneldb.output.carried import carried
 from kerneldb.output.units import size
-from kerneldb.selection import unquoted
-from kerneldb.warehouse.engine import interrupts
+from kerneldb.warehouse.engine import interrupts, unquoted
 from kerneldb.warehouse.place import masked
 from kerneldb.warehouse.statements import table_of
 
