@@ -6,9 +6,10 @@ the stretch that it shows, in finer steps.
 
 The packed form is gzip over: the length of a header (4 bytes, little-endian), the header (JSON), and for each row of
 the header its columns start (delta from the item before, the first from the origin), duration, name and link (1 + the
-number of the item on the host that launched it; 0: none), each as `PLANES` planes of bytes, lowest first. Rows with
-`summed` have two more, n and busy_ns; in a page that is served all have one more, `key`: of a launch 1 + the start of
-its call, of an operator or a call 1 + its id; 0: none. Times are in ns.
+number of the item on the host that launched it; 0: none). A column is a byte that says how many planes it has, and
+these planes of bytes, lowest first. Rows with `summed` have two columns more, n and busy_ns; in a page that is served
+all have one more, `key`: of a launch 1 + the start of its call, of an operator or a call 1 + its id; 0: none. Times are
+in ns.
 """
 
 from __future__ import annotations
@@ -29,10 +30,9 @@ from kerneldb.output.units import duration
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kerneldb.api.timeline import Axis
     from kerneldb.report.asking import Asking
 
-PLANES: Final = 6
-"""Bytes of a number: 2^48 ns are 78 hours."""
 MOST: Final = 1_000_000
 """Events of a page that are held one by one, and rows of one with sums."""
 PATH: Final = "critical path"
@@ -44,6 +44,8 @@ MOST_BINS: Final = 20_000
 DERIVED: Final = ("idle", "phase", "module", PATH)
 """Lanes whose items are no events of the trace."""
 CALLERS: Final = ("operators", "API calls")
+NUMBERS: Final = 1 << 40
+"""More than a trace has events: numbers of several traces are that far apart."""
 UNKNOWN: Final = "not asked for"
 LEVEL: Final = 6
 COLUMNS: Final = (
@@ -108,6 +110,30 @@ def gather(ask: Asking, most: int, *, live: bool = False) -> Events:
         return window(ask, found, found.whole.first_ns, found.whole.last_ns, BINS)
     stretch = dataclasses.replace(found.whole, step_ns=_step(ask, found.whole, most))
     return Events(*_items(ask, stretch, found), found, stretch)
+
+
+def together(asks: Sequence[Asking], axis: Axis, most: int) -> Events:
+    """The events of several traces at the times that they have on `axis`, with at most `most` rows, as many of each.
+
+    Places end with the name of their trace; those of GPUs come before those of hosts.
+    """
+    found = [gather(ask, most // len(asks)) for ask in asks]
+    frames, samples, stretches = [], [], []
+    for number, (one, placed) in enumerate(zip(found, axis.traces, strict=True)):
+        of_trace, whole = pl.lit(f", {harmless(placed.trace)}"), one.found.whole
+        place = pl.when(pl.col("lane") == PATH).then(pl.lit("trace")).otherwise("place") + of_trace
+        moved = pl.col("start_ns") + placed.shift_ns
+        frames.append(one.frame.with_columns(moved, pl.col("number", "link") + number * NUMBERS, place=place))
+        samples.append(one.counters.with_columns(pl.col("ts_ns") + placed.shift_ns, pl.col("name") + of_trace))
+        stretches.append((whole.first_ns + placed.shift_ns, whole.last_ns + placed.shift_ns, one.window.step_ns))
+    firsts, lasts, steps = zip(*stretches, strict=True)
+    whole = Window(min(firsts), max(lasts))
+    extents = [one.found for one in found]
+    held = Extent(whole, sum(one.events for one in extents), sum(one.launches for one in extents))
+    frame = pl.concat(frames).sort(pl.col("place").str.starts_with("process"), maintain_order=True)
+    return Events(
+        frame, pl.concat(samples, how="vertical_relaxed"), held, dataclasses.replace(whole, step_ns=max(steps))
+    )
 
 
 def extent(ask: Asking) -> Extent:
@@ -303,7 +329,9 @@ def _columns(part: pl.DataFrame, origin: int, summed: bool, live: bool) -> Itera
 def _planes(values: pl.Series) -> bytes:
     """Numbers from 0 as planes of their bytes, which compress better than numbers side by side."""
     whole = values.cast(pl.UInt64).to_arrow().cast("uint64").buffers()[1].to_pybytes()[: 8 * len(values)]
-    return b"".join(whole[byte::8] for byte in range(PLANES))
+    most: Any = values.max() or 0
+    planes = (int(most).bit_length() + 7) // 8
+    return bytes([planes]) + b"".join(whole[byte::8] for byte in range(planes))
 
 
 def _counters(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:

@@ -7,6 +7,7 @@ import datetime
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from kerneldb.api import timeline as timelines
 from kerneldb.api.queries import statement
 from kerneldb.report import charts, contents, counters, events, why
 from kerneldb.report.asking import Asking, asking
@@ -24,6 +25,9 @@ ALL_SHORT: Final = 90
 SETUP: Final = "Setup"
 TOP: Final = "Where the GPU time goes"
 DRAWN: Final = "Timeline"
+TOGETHER_DRAWN: Final = "All of them on one timeline"
+ALIGNED: Final = "Their clocks are the same: what is above each other happened at the same time."
+APART: Final = "Their clocks have nothing in common: the first launch of each is at the same place."
 
 
 def single(database: Database, names: Sequence[str], rule: str | None = None, *, live: bool = False) -> Report:
@@ -73,15 +77,38 @@ def timeline(database: Database, name: str) -> Report:
 def _sections(ask: Asking, found: Sequence[dict[str, Any]], rule: str | None, live: bool) -> Iterator[Section]:
     """Those of each trace with times, those of the counters of all, and the appendices."""
     timed = [ask.about(trace=row["trace"]) for row in found if row["kind"] not in counters.KINDS]
-    for one in timed:
-        prefix = f"{one.params['trace']}: " if len(timed) > 1 else ""
-        for part in _of_trace(one, live):
-            yield dataclasses.replace(part, title=prefix + part.title, before=prefix + part.before)
+    axis = (
+        ask.of(timelines.axis, [one.params["trace"] for one in timed]) if len(timed) > 1 else timelines.Axis((), False)
+    )
+    placed = {one.trace for one in axis.traces} if len(axis.traces) > 1 else set()
+    each = [_titled(one, _of_trace(one, live, alone=live or one.params["trace"] not in placed), timed) for one in timed]
+    if placed and not live:
+        yield from map(next, each)  # why each takes so long
+        yield _together(ask, axis)
+    for parts in each:
+        yield from parts
     if not timed:
         yield Section(SETUP, (), (), NO_TIMES)
     yield from counters.sections(ask, [row["trace"] for row in found], rule)
+    if placed and live:
+        yield _together(ask, axis)
     for one in timed:
         yield Section(f"Full names: {one.params['trace']}", (one.table(contents.NAMES),))
+
+
+def _titled(ask: Asking, parts: Iterator[Section], timed: Sequence[Asking]) -> Iterator[Section]:
+    """The sections of a trace, with its name where there are several."""
+    prefix = f"{ask.params['trace']}: " if len(timed) > 1 else ""
+    for part in parts:
+        yield dataclasses.replace(part, title=prefix + part.title, before=prefix + part.before)
+
+
+def _together(ask: Asking, axis: timelines.Axis) -> Section:
+    """One timeline of all traces of an axis."""
+    placed = [ask.about(trace=one.trace) for one in axis.traces]
+    found = events.together(placed, axis, events.MOST)
+    drawn = Chart(_caption(found), charts.lanes([]), placed[0].sql("timeline"), events.inlined(found))
+    return Section(TOGETHER_DRAWN, (drawn,), (), ALIGNED if axis.aligned else APART)
 
 
 def named(database: Database, name: str) -> list[dict[str, Any]]:
@@ -103,16 +130,21 @@ def made(database: Database) -> str:
     return f"made by kerneldb {__version__} from {database.path.name}, {now}"
 
 
-def _of_trace(ask: Asking, live: bool) -> Iterator[Section]:
-    """Why, setup and times of a trace; with `live` what is soon answered comes first, to be put in its place."""
+def _of_trace(ask: Asking, live: bool, *, alone: bool) -> Iterator[Section]:
+    """Why, setup and times of a trace, with its timeline `alone`.
+
+    With `live` what is soon answered comes first, to be put in its place.
+    """
+    found = events.extent(ask)
     if not live:
         yield from (_why(ask), _setup(ask), _top(ask))
-        if ask.rows("wall_parts"):
+        if found.events and alone:
             yield _drawn(ask)
+        if ask.rows("wall_parts"):
             yield from _time(ask)
         return
-    timed = events.extent(ask).launches > 0
-    if timed:
+    timed = found.launches > 0
+    if found.events:
         yield _drawn(ask, live=True)
     yield dataclasses.replace(_top(ask), before=DRAWN)
     yield dataclasses.replace(_setup(ask), before=TOP)
@@ -152,9 +184,19 @@ def _shares(caption: str, table: Table, label: str) -> Iterator[Chart]:
 
 
 def _drawn(ask: Asking, *, live: bool = False) -> Section:
-    """The timeline; a page that is live asks for what it draws, and nothing else."""
-    lanes = [] if live else ask.rows("timeline")
-    return Section(DRAWN, (_timeline(ask, charts.lanes(lanes), live),) if lanes or live else ())
+    """The timeline; a page that is live asks for what it draws, and nothing else.
+
+    Where a browser cannot unpack the events, the streams are drawn.
+    """
+    found = events.gather(ask, events.MOST, live=live)
+    spec = charts.lanes([] if live else ask.rows("timeline"))
+    return Section(DRAWN, (Chart(_caption(found), spec, ask.sql("timeline"), events.inlined(found)),))
+
+
+def _caption(found: events.Events) -> str:
+    """What a timeline shows."""
+    what = "Host and streams over time" if found.found.launches else "Host over time"
+    return f"{what} ({found.note()[:-1]})" if found.note() else what
 
 
 def _time(ask: Asking) -> Iterator[Section]:
@@ -169,13 +211,6 @@ def _time(ask: Asking) -> Iterator[Section]:
         yield Section("Replay and reconciliation", (*found, ask.table(contents.REPLAYED_KERNELS)))
     less = contents.OVERHEAD, contents.FUSION, contents.CONVERSIONS, contents.COLLECTIVES
     yield Section("What could be less", tuple(map(ask.table, less)))
-
-
-def _timeline(ask: Asking, spec: dict[str, Any], live: bool) -> Chart:
-    """All events; `spec` draws the streams where a browser cannot unpack them."""
-    found = events.gather(ask, events.MOST, live=live)
-    remark = f" ({found.note()[:-1]})" if found.note() else ""
-    return Chart(f"Host and streams over time{remark}", spec, ask.sql("timeline"), events.inlined(found))
 
 
 def _roofline(ask: Asking) -> Section:

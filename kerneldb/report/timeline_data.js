@@ -1,8 +1,6 @@
 /* The packed events of kerneldb/report/events.py, and what is done with them whoever draws them. */
 "use strict";
 const Packed = (() => {
-  const PLANES = 6;
-
   function unpack(base64) {
     const text = atob(base64), bytes = new Uint8Array(text.length);
     for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
@@ -19,10 +17,10 @@ const Packed = (() => {
     const bytes = new Uint8Array(buffer);
     let at = 4 + size, base = 0;
     const column = (n, Kind) => {
-      const out = new Kind(n);
-      for (let plane = 0, scale = 1; plane < PLANES; plane++, scale *= 256) {
-        for (let i = 0; i < n; i++) { const byte = bytes[at + i]; if (byte) out[i] += byte * scale; }
-        at += n;
+      const out = new Kind(n), planes = bytes[at++];
+      for (let plane = 0, scale = 1; plane < planes; plane++, scale *= 256) {
+        const part = bytes.subarray(at, at += n);
+        for (let i = 0; i < n; i++) out[i] += part[i] * scale;
       }
       return out;
     };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import re
@@ -15,9 +16,9 @@ import pytest
 
 import kerneldb
 from kerneldb.api import Database
-from kerneldb.report import changes, events, gather, html
+from kerneldb.report import changes, contents, events, gather, html
 from kerneldb.report.asking import asking
-from kerneldb.report.model import Table
+from kerneldb.report.model import Chart, Table
 from tests.answers.test_report import browse
 from tests.browser import needs_browser
 
@@ -47,9 +48,11 @@ def unpacked(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     for lane in header["lanes"]:
         columns = []
         for _ in range(4 + 2 * lane["summed"] + bool(header["live"])):
-            planes = [raw[at + plane * lane["n"] : at + (plane + 1) * lane["n"]] for plane in range(events.PLANES)]
-            columns.append([int.from_bytes(column, "little") for column in zip(*planes, strict=True)])
-            at += events.PLANES * lane["n"]
+            count, at = raw[at], at + 1
+            planes = [raw[at + plane * lane["n"] : at + (plane + 1) * lane["n"]] for plane in range(count)]
+            empty = [0] * lane["n"]
+            columns.append([int.from_bytes(one, "little") for one in zip(*planes, strict=True)] if planes else empty)
+            at += count * lane["n"]
         starts, here = [], header["origin"]
         for step in columns[0]:
             here += step
@@ -240,6 +243,56 @@ def test_keys_and_clicks(database: Database, tmp_path: Path) -> None:
     down = json.loads(said["down"])
     assert down == sorted(down, reverse=True) == json.loads(said["up"])[::-1] != []
     assert said["left"] == "0"
+
+
+def test_ranks_are_on_one_timeline(tmp_path: Path) -> None:
+    """By the clock that they share; each event is there once, and linked with the call of its own rank."""
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(Path(__file__).parents[1] / "fixtures" / "exchanges-tp2-h200")
+    names = [row["trace"] for row in database.traces().rows()]
+    report = gather.single(database, names)
+    titles = [section.title for section in report.sections]
+    assert titles[:3] == [f"{names[0]}: {contents.WHY}", f"{names[1]}: {contents.WHY}", gather.TOGETHER_DRAWN]
+    assert not [title for title in titles if title.endswith(gather.DRAWN)]
+    (drawn,) = report.sections[2].blocks
+    assert report.sections[2].text == gather.ALIGNED
+    assert isinstance(drawn, Chart)
+    header, lanes = unpacked(base64.b64decode(drawn.events))
+    rows = database.sql(
+        "SELECT trace, k.start_ns, a.start_ns AS called_ns FROM kernels AS k "
+        "LEFT JOIN api_calls AS a USING (trace_id, api_index)"
+    ).rows()
+    least = min(row["start_ns"] for row in rows)
+    flat = [(one, start) for one in lanes for start in one["start"]]
+    found = [
+        (
+            one["place"].split(", ")[1],
+            one["start"][i],
+            *((flat[link - 1][1], flat[link - 1][0]["place"]) if link else ()),
+        )
+        for one in lanes
+        if one["lane"].startswith("stream")
+        for i, link in enumerate(one["link"])
+    ]
+    assert sorted((trace, start + least, call + least) for trace, start, call, _ in found) == sorted(
+        (row["trace"], row["start_ns"], row["called_ns"]) for row in rows
+    )
+    assert all(place.endswith(f", {trace}") for trace, _, _, place in found)
+    assert header["events"] == sum(one["n"] for one in lanes if one["lane"] not in events.DERIVED)
+
+
+def test_a_trace_of_the_host_alone_has_a_timeline(tmp_path: Path) -> None:
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 5, "dur": 3, "args": {}}
+    (tmp_path / "host.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": [event]}))
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(tmp_path / "host.json", name="host")
+    for live in (False, True):
+        sections = {one.title: one for one in gather.single(database, ["host"], live=live).sections}
+        (drawn,) = sections[gather.DRAWN].blocks
+        assert isinstance(drawn, Chart)
+        assert drawn.caption == "Host over time"
+        (lane,) = unpacked(base64.b64decode(drawn.events))[1]
+        assert (lane["lane"], lane["duration"]) == ("operators", [3000])
 
 
 def test_a_comparison_has_the_tree_of_modules_and_operators(tmp_path: Path) -> None:
