@@ -186,7 +186,8 @@ def _write_launches(output: Output, linked: Linked, activities: Activities, plac
     """Write launches, signatures and names."""
     if activities.shapes.is_empty():
         return
-    launches = LaunchRows(activities, places, linked.parsed.collected, linked.calls)
+    archs = {} if linked.devices.is_empty() else dict(linked.devices.select("device", "arch").iter_rows())
+    launches = LaunchRows(activities, places, linked.parsed.collected, linked.calls, archs)
     for part in launches.slices():
         output.write("launches", part)
     output.spool.write("signatures", launches.signatures())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,12 +12,12 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb import repeated, times
-from kerneldb.ingest.launches import name_id
+from kerneldb.ingest.launches import INT32_MAX, name_id, with_occupancy
 from kerneldb.ingest.pytorch import fields, rocm
 from kerneldb.ingest.pytorch.callers import ROWS, Callers
 from kerneldb.ingest.pytorch.collect import Collector, Interner
 from kerneldb.ingest.pytorch.host import GPU, MODULE_PREFIX, RANGE, STEP_PREFIX, api_labels, end_of
-from kerneldb.ingest.pytorch.identity import SHAPE, CallRow, signature_row
+from kerneldb.ingest.pytorch.identity import SHAPE, CallRow, signature_row, triple
 from kerneldb.ingest.pytorch.nesting import ANNOTATION, CALL, enclosing_of
 from kerneldb.ingest.runs import Stretch, gathered, stretches
 from kerneldb.ingest.threads import ahead, mapped
@@ -149,9 +150,11 @@ class LaunchRows:
     """Iterate `slices()` to its end; `signatures`, `names` and `statuses` are complete afterwards."""
 
     def __init__(
-        self, activities: Activities, places: Interner, collected: Collector, calls: Sequence[CallRow]
-    ) -> None:
+        self, activities: Activities, places: Interner, collected: Collector, calls: Sequence[CallRow],
+        arch_of_device: Mapping[int, str | None],
+    ) -> None:  # fmt: skip
         self._gpu = activities
+        self._archs = arch_of_device
         self._calls = calls
         self._kernels = _kernel_table(collected)
         self._apis = api_labels(collected)
@@ -179,7 +182,9 @@ class LaunchRows:
     def _rows(self, signed: tuple[pl.DataFrame, pl.DataFrame]) -> pl.DataFrame:
         part, signatures = signed
         named = part.join(signatures, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
-        return _columns(self._framed(named))
+        resources = named.select("name", threads_per_block="threads")
+        rows = with_occupancy(_columns(self._framed(named)).hstack(resources), self._archs)
+        return rows.drop(resources.columns)
 
     def _distinct_shapes(self) -> pl.DataFrame:
         """Grid and block by codes of kernel and launching call; ROCm writes some of them on the call alone."""
@@ -188,7 +193,10 @@ class LaunchRows:
         named = named.join(calls, on="api_code", how="left", maintain_order="left")
         of_call = {side: pl.when(pl.col("kind") == "kernel").then(f"api_{side}") for side in ("grid", "block")}
         given = named.with_columns(pl.coalesce(side, of_call[side]).alias(side) for side in of_call)
-        return rocm.shapes(given).select("kernel", "api_code", *rocm.SHAPE)
+        shapes = rocm.shapes(given)
+        return shapes.select(
+            "kernel", "api_code", *rocm.SHAPE, threads=pl.Series(map(_threads, shapes["block"]), dtype=pl.Int64)
+        )
 
     def signatures(self) -> pl.DataFrame:
         """Fact columns of `signatures`."""
@@ -249,6 +257,12 @@ class LaunchRows:
             python_name=pl.coalesce("python_name", "innermost_note"),
             marked=pl.coalesce("mark_text", "mark_note"),
         )
+
+
+def _threads(block: str | None) -> int | None:
+    """Threads of a block as printed; more than any GPU runs are not known."""
+    sides = [side for side in triple(block) if side is not None]
+    return math.prod(sides) if sides and math.prod(sides) <= INT32_MAX else None
 
 
 def _note_table(collected: Collector) -> pl.DataFrame:

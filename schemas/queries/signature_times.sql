@@ -11,7 +11,9 @@ WITH recorded AS (
         max(duration_ns) AS max_ns,
         max(registers) AS registers,
         max(shared_bytes) AS shared_bytes,
-        max(occupancy) AS occupancy
+        max(occupancy) AS occupancy,
+        max(theoretical_occupancy) AS theoretical_occupancy,
+        CASE WHEN min(theoretical_limiter) = max(theoretical_limiter) THEN min(theoretical_limiter) END AS limiter
     FROM launches
     WHERE signature_id = $signature_id
     GROUP BY trace_id, phase

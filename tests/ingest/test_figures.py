@@ -111,5 +111,21 @@ def test_busy_time_is_exact(traces: Callable[[str], Converted], shared_data: Pat
     assert busy(traces(trace).launches) == busy_of_the_file(shared_data / "pytorch" / trace)
 
 
+@pytest.mark.parametrize("trace", ["gpt2-train.json.gz", "kineto-tb-resnet50-workers0.json.gz"])
+def test_theoretical_occupancy_is_what_kineto_estimates_of_launches_that_fill_the_gpu(
+    traces: Callable[[str], Converted], trace: str
+) -> None:
+    """Kineto rounds to whole percents, and estimates no more than the blocks of the launch."""
+    rows = kernels(traces(trace).launches)
+    assert rows["theoretical_occupancy"].null_count() == rows["theoretical_limiter"].null_count() == 0
+    known = rows.filter(pl.col("occupancy").is_not_null()).with_columns(
+        apart=pl.col("theoretical_occupancy") - pl.col("occupancy")
+    )
+    full = known.filter(pl.col("blocks_per_multiprocessor") > 64)
+    assert full.height > 300
+    assert known["apart"].min() > -0.0051  # type: ignore[operator]
+    assert full["apart"].max() < 0.0051  # type: ignore[operator]
+
+
 def test_the_figures_are_there(shared_data: Path) -> None:
     assert len(FIGURES) == 45
