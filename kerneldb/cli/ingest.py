@@ -272,7 +272,7 @@ def summary(outcome: Outcome) -> str:
         return f"{outcome.trace}: unchanged, already in the database ({outcome.path})"
     counts = f"{plural(outcome.launches or 0, 'launch', 'launches')}, {plural(outcome.ops or 0, 'op')}"
     size = (outcome.bytes or 0) / MEGABYTE
-    speed = f" ({size / outcome.seconds:,.0f} MB/s)" if outcome.seconds and size >= 1 else ""
+    speed = f" ({size / outcome.seconds:,.0f} MB/s)" if outcome.seconds and size >= max(1, outcome.seconds) else ""
     line = f"{outcome.trace}: {outcome.status}, {counts} in {outcome.seconds:.1f} s{speed}"
     return "; ".join([line, *_remarks(outcome)])
 

@@ -23,7 +23,7 @@ from kerneldb.api import ingestion
 from kerneldb.api.ingestion import IngestOptions, Outcome
 from kerneldb.batch import Manifest
 from kerneldb.cli import cli
-from kerneldb.cli.ingest import warnings
+from kerneldb.cli.ingest import summary, warnings
 from kerneldb.errors import UnreadableTraceError, UsageError, WarehouseError, WarehouseLockedError
 from kerneldb.files import remove_stale_spools
 from kerneldb.ingest import Unit
@@ -233,3 +233,9 @@ def test_what_is_asked_for_is_printed_when_quiet(small_trace: Path, tmp_path: Pa
     words = ["--db", str(tmp_path / "k.duckdb"), "ingest", "--quiet", str(small_trace)]
     assert CliRunner().invoke(cli, [*words, "--csv"]).stdout.startswith("trace,status,")
     assert not CliRunner().invoke(cli, words).stdout
+
+
+@pytest.mark.parametrize(("size", "seconds", "said"), [(10e6, 2.0, " (5 MB/s)"), (1.3e6, 5.8, ""), (0.5e6, 0.1, "")])
+def test_a_speed_is_told_where_it_says_something(size: float, seconds: float, said: str) -> None:
+    outcome = Outcome(Path("a.json"), "ingested", "a", launches=60, seconds=seconds, bytes=int(size))
+    assert summary(outcome) == f"a: ingested, 60 launches, 0 ops in {seconds:.1f} s{said}"
