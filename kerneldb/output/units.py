@@ -136,6 +136,8 @@ _TITLES: Final = (
     (r"flops_per_second$", "FLOP/s"),
     (r"bytes_per_second$", "B/s"),
     (r"_per_s(?:econd)?$", "/s"),
+    (r"^tflops$", "FLOP/s"),
+    (r"^gbs$", "B/s"),
     (r"^pct_", "% "),
     (r"(launches|time)_pct$", r"\1 %"),
 )

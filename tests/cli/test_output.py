@@ -375,6 +375,14 @@ def test_units_stand_below_each_other_and_headers_do_without_them() -> None:
     ]
 
 
+def test_a_header_has_no_prefix_of_a_unit_that_the_cells_choose() -> None:
+    lines = drawn([("kernel", ["k"]), ("tflops", [18.6e-6]), ("gbs", [0.149])], None).lines
+    assert (lines[0].split(), lines[2].split()) == (
+        ["kernel", "FLOP/s", "B/s"],
+        ["k", "18.6", "MFLOP/s", "149", "MB/s"],
+    )
+
+
 def test_names_that_a_query_can_use_stay_exact() -> None:
     columns = [("sum(total_ns)", [1_310_000]), ("total_ns", [5]), ("dtype", ["c10::Half"])]
     assert drawn(columns, None, exact_names=True).lines[0].split() == ["sum(total_ns)", "total_ns", "dtype"]
