@@ -25,6 +25,8 @@ BRIEF = 0.05
 BUSY_MACHINE = 0.7
 """Windows of a tenth of a second on a machine that others use: units are tested here, precision in tests/energy."""
 
+TRIES = 5
+
 Listener = Callable[[Mapping[str, Any]], None]
 
 
@@ -51,13 +53,16 @@ def events_of(path: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recording of prefill and decode with the fake meter."""
+    """A recording of prefill and decode with the fake meter, which a busy machine may not read in time."""
     from kerneldb.replay.measure.energy import meter
     from tests.recording import meters
 
-    folder = tmp_path_factory.mktemp("recorded") / "mine"
     meter.register(meters.NAME, meters.open_fake)
-    record(folder, tiny(label="a label"))
+    for _ in range(TRIES):
+        folder = tmp_path_factory.mktemp("recorded") / "mine"
+        content = record(folder, tiny(label="a label"))
+        if all("value" in quantities(part)["energy_mj"] for part in content["parts"]):
+            break
     meter.unregister(meters.NAME)
     return folder
 
@@ -89,8 +94,10 @@ def test_energy_is_power_times_wall_time(recorded: Path, number: int) -> None:
     for quantity in ("wall_ns", "energy_mj"):
         row = whole[quantity]
         assert row["low"] <= row["value"] <= row["high"]
-        single = [quantities(part, number)[quantity]["value"] for number in (1, 2, 3)]
-        assert row["value"] == pytest.approx(sum(single) / 3)
+        each = [quantities(part, repetition)[quantity] for repetition in (1, 2, 3)]
+        single = [one["value"] for one in each if "value" in one]
+        assert row["value"] == pytest.approx(sum(single) / len(single))
+        assert all("value" in one or one["reason"] for one in each), "a meter may not be read in time on a busy machine"
     assert whole["tokens"]["value"] == (8, 3)[number]
     assert whole["sm_mhz"]["value"] == 1980
     assert whole["iterations"]["value"] == whole["wall_ns"]["n"] >= 3, "one per repetition, on the slowest machine"
