@@ -93,6 +93,8 @@ class Warehouse:
             is_known = True
             strangers.remember(seen)
         with self.connection() as con, store_errors(self.place):
+            # What this process was writing is closed for us only now.
+            is_known = is_known or strangers.is_known(strangers.look(self.path))
             if is_known:
                 state, is_ours = migrate.inspect(con, self.place), True
             else:

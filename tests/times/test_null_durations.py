@@ -95,15 +95,21 @@ def test_every_view_and_macro(database: Path) -> None:
             con.execute(f"FROM {name}('kernels')").fetchall()
 
 
+@pytest.fixture(scope="module")
+def named(database: Path) -> tuple[str, str]:
+    """A trace with such launches, and a signature of it."""
+    sql = (
+        "SELECT trace, signature_id FROM kernels WHERE duration_ns IS NULL "
+        "ORDER BY trace = 'mixed', trace, signature_id LIMIT 1"
+    )
+    (found,) = kerneldb.open(database).sql(sql)
+    return found["trace"], found["signature_id"]
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command(database: Path, tmp_path: Path, command: str) -> None:
-    with duckdb.connect(database, read_only=True) as con:
-        sql = (
-            "SELECT trace, signature_id FROM kernels WHERE duration_ns IS NULL "
-            "ORDER BY trace = 'mixed', trace, signature_id LIMIT 1"
-        )
-        trace, signature = con.execute(sql).fetchall()[0]
+def test_every_command(database: Path, named: tuple[str, str], tmp_path: Path, command: str) -> None:
+    trace, signature = named
     words = [
         word.replace("~", " ").format(trace=trace, signature=signature, folder=tmp_path) for word in command.split()
     ]
