@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import csv
 import dataclasses
+import functools
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -177,7 +178,10 @@ def read(sample: Sample, text: str | bytes, folder: Path) -> Converted:
     return convert_file(path, folder / "spool")
 
 
-def figures(one: Converted, without: str = "") -> dict[str, list[tuple[Any, ...]]]:
+Figures = dict[str, list[tuple[Any, ...]]]
+
+
+def figures(one: Converted, without: str = "") -> Figures:
     """Launches, sums, metrics and power readings."""
     metrics = one.rows("metrics", "metric", "value", "unit")
     return {
@@ -192,23 +196,34 @@ def figures(one: Converted, without: str = "") -> dict[str, list[tuple[Any, ...]
     }
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sample], Figures]:
+    """The figures of a plain text, which all its forms are held to."""
+
+    @functools.cache
+    def found(sample: Sample) -> Figures:
+        return figures(read(sample, sample.text, tmp_path_factory.mktemp("plain")))
+
+    return found
+
+
 @pytest.mark.parametrize("form", FORMS)
-def test_that_a_form_has_the_figures_of_the_plain_text(tmp_path: Path, name: str, form: str) -> None:
+@pytest.mark.parametrize("name", SAMPLES)
+def test_that_a_form_has_the_figures_of_the_plain_text(
+    tmp_path: Path, plain: Callable[[Sample], Figures], name: str, form: str
+) -> None:
     sample = SAMPLES[name]
-    (tmp_path / "plain").mkdir()
-    plain = figures(read(sample, sample.text, tmp_path / "plain"))
-    assert any(plain.values())
-    assert figures(read(sample, FORMS[form](sample), tmp_path), without="Next_Thing") == plain
+    assert any(plain(sample).values())
+    assert figures(read(sample, FORMS[form](sample), tmp_path), without="Next_Thing") == plain(sample)
 
 
 @pytest.mark.parametrize("form", WRITTEN)
-def test_that_a_form_of_a_source_page_has_its_counters(tmp_path: Path, form: str) -> None:
+def test_that_a_form_of_a_source_page_has_its_counters(
+    tmp_path: Path, plain: Callable[[Sample], Figures], form: str
+) -> None:
     sample = Sample(NCU_SOURCE, "source.csv")
-    (tmp_path / "plain").mkdir()
-    plain = figures(read(sample, sample.text, tmp_path / "plain"))
-    assert plain["source"]
-    assert figures(read(sample, FORMS[form](sample), tmp_path)) == plain
+    assert plain(sample)["source"]
+    assert figures(read(sample, FORMS[form](sample), tmp_path)) == plain(sample)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
