@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import kerneldb
-from kerneldb.api.ingestion import IngestOptions
+from kerneldb.api.ingestion import IngestOptions, Outcome
 from kerneldb.errors import TraceError
 from tests.ingest.conversion import Converted, convert_file
 from tests.ncu.reading import page, printed, row
@@ -246,27 +246,47 @@ def test_that_semicolons_are_refused_by_name(tmp_path: Path, name: str) -> None:
         read(sample, text + "\n", tmp_path)
 
 
-@pytest.mark.parametrize(("name", "line"), [(name, -(number % 2)) for number, name in enumerate(SAMPLES)])
-def test_that_a_stray_return_costs_its_own_file_only(tmp_path: Path, name: str, line: int) -> None:
-    """Between two fields, where no CSV parser expects it: a refusal in one line, or figures as they were."""
-    sample = SAMPLES[name]
+def strayed(sample: Sample, line: int) -> bytes:
+    """The text with a return between two fields in the middle of a line, where no CSV parser expects it."""
     lines = sample.text.splitlines()
     middle = len(lines[line]) // 2
     at = lines[line].index(",", middle) if "," in lines[line][middle:] else lines[line].rindex(",")
     lines[line] = f"{lines[line][:at]}\r{lines[line][at:]}"
-    bad, good = tmp_path / sample.name, tmp_path / "other.csv"
-    bad.write_bytes(("\n".join(lines) + "\n").encode())
-    good.write_text(POWER if name != "power" else NVPROF, encoding="utf-8")
-    with kerneldb.open(tmp_path / "k.duckdb") as database:
-        outcomes = {one.path: one for one in database.ingest_each([bad, good], IngestOptions())}
-    assert outcomes[good].status == "ingested"
-    error = outcomes[bad].error
+    return ("\n".join(lines) + "\n").encode()
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """What becomes of such texts, and of two that are as they should be, in one call."""
+    folder, paths = tmp_path_factory.mktemp("strayed"), {}
+    texts = {name: strayed(sample, -(number % 2)) for number, (name, sample) in enumerate(SAMPLES.items())}
+    names = {name: SAMPLES[name].name for name in texts} | dict.fromkeys(GOOD, "other.csv")
+    for name, text in (texts | GOOD).items():
+        paths[name] = folder / name / names[name]
+        paths[name].parent.mkdir()
+        paths[name].write_bytes(text)
+    with kerneldb.open(folder / "k.duckdb") as database:
+        found = {one.path: one for one in database.ingest_each(list(paths.values()), IngestOptions())}
+    return {name: found[path] for name, path in paths.items()}
+
+
+GOOD = {"good power": POWER.encode(), "good nvprof": NVPROF.encode()}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_that_stray_returns_cost_no_other_file(outcomes: dict[str, Outcome], name: str) -> None:
+    assert outcomes[name].status == "ingested"
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_that_a_stray_return_is_refused_or_changes_no_figure(
+    outcomes: dict[str, Outcome], plain: Callable[[Sample], Figures], tmp_path: Path, name: str
+) -> None:
+    """A refusal in one line, or figures as they were."""
+    sample, bad, error = SAMPLES[name], outcomes[name].path, outcomes[name].error
     if error is None:
-        for folder in ("plain", "again"):
-            (tmp_path / folder).mkdir()
-        plain = figures(read(sample, sample.text, tmp_path / "plain"))
-        found = figures(convert_file(bad, tmp_path / "spool"))
-        assert found == plain or sum(read(sample, bad.read_bytes(), tmp_path / "again").report("skipped").values())
+        found = convert_file(bad, tmp_path / "spool")
+        assert figures(found) == plain(sample) or sum(found.report("skipped").values())
     else:
         assert "\n" not in str(error)
         assert str(bad) in str(error)
