@@ -339,6 +339,8 @@ def overhead(asked: Asked) -> None:
 def fusion(asked: Asked) -> None:
     """Show runs of small memory-bound kernels that one kernel could replace, with an upper bound of the time saved.
 
+    at_stake is all but the longest kernel of each run, and the pauses; kernel_at_stake is the same without the pauses.
+
     \b
       kerneldb analyze fusion --where "phase = 'decode'"
     """
