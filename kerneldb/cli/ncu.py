@@ -93,7 +93,9 @@ def _summary(result: Result) -> str:
     total = sum(row["total_ns"] or 0 for row in found)
     covered = [row for row in found if row["covered"]]
     share = 100 * sum(row["total_ns"] or 0 for row in covered) / total if total else 0.0
-    return f"{len(covered)} of {plural(len(found), 'kernel')} covered, {share:.1f} % of their time"
+    others = sum(bool(row["metrics"]) for row in found) - sum(bool(row["metrics"]) for row in covered)
+    also = f"; {others:,} with other counters, without throughput or bytes of DRAM" if others else ""
+    return f"{len(covered)} of {plural(len(found), 'kernel')} covered, {share:.1f} % of their time{also}"
 
 
 @ncu.command(short_help="What limits profiled kernels.")

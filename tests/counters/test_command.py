@@ -179,7 +179,15 @@ def test_command_prints_the_line_alone(database: Database) -> None:
 def test_command_coverage(database: Database) -> None:
     printed, notes = run(database, "ncu", "coverage", "--csv")
     assert printed.splitlines()[0].startswith("trace,timing,signature_id,short_name,")
-    assert "0 of 4 kernels covered, 0.0 % of their time" in notes
+    assert "0 of 4 kernels covered, 0.0 % of their time\n" in notes
+
+
+@pytest.mark.again
+def test_counters_that_cover_nothing_are_counted_beside(further: Database, capture: Captures) -> None:
+    """Those of rocprofv3 are what was asked for, without throughput."""
+    Warehouse(further.path).commit(capture("pmc", (Launch(GEMM, counters={"SQ_WAVES": 10.0}),), source="rocprofv3"))
+    _, notes = run(further, "ncu", "coverage", "--csv")
+    assert "of their time; 2 with other counters, without throughput or bytes of DRAM\n" in notes
 
 
 @pytest.mark.again
