@@ -13,6 +13,8 @@ from kerneldb.api.queries import ask
 from kerneldb.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kerneldb.warehouse import Warehouse
 
 CANDIDATES = 10
@@ -97,6 +99,12 @@ def page(warehouse: Warehouse, text: str) -> SignaturePage:
     return SignaturePage(signature_id, sections, tables)
 
 
+def _named(row: Mapping[str, Any]) -> str:
+    """A signature in a list: those of one kernel differ by operator and grid."""
+    grid = f"grid {row['grid']}" if row["grid"] else None
+    return "  " + "  ".join(part for part in (row["signature_id"], row["kernel"], row["op"], grid) if part)
+
+
 def find(warehouse: Warehouse, text: str) -> str:
     """The signature whose id starts with `text`, or whose kernel is named so. Raises UsageError unless it is one."""
     found = ask(warehouse, "signature_ids", {"text": text})
@@ -111,7 +119,7 @@ def find(warehouse: Warehouse, text: str) -> str:
         )
         raise UsageError(message)
     if len(found) > 1:
-        shown = "\n".join(f"  {row['signature_id']}  {row['kernel']}" for row in found[:CANDIDATES])
+        shown = "\n".join(_named(row) for row in found[:CANDIDATES])
         more = "\n  …" if len(found) > CANDIDATES else ""
         message = f"{len(found):,} signatures match {text!r}; give the id of one, most time first:\n{shown}{more}"
         raise UsageError(message)

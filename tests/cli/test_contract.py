@@ -118,6 +118,7 @@ def test_help_lists_every_command_once_by_task(runner: CliRunner) -> None:
         ("db zzzz", "no such command 'zzzz'; `kerneldb db --help` lists the commands"),
         ("lake push", "no such command 'lake'; it is `kerneldb db lake`"),
         ("why --trace a", "traces are named without --trace here: kerneldb why [TRACE]..."),
+        ("show k --trace a", "a kernel is shown with its times in every trace: leave out --trace"),
         ("top a", "Got unexpected extra argument (a); --trace NAME chooses a trace"),
         ("db init a", "Got unexpected extra argument (a); --db FILE names the database"),
         ("replay --counters --trace a", "Option '--counters' needs SET before --trace."),
