@@ -474,6 +474,10 @@ class Database(InNotebooks):
         found = queries.ask(self.warehouse, "repeated_by", {"names": list(traces)}) if traces else []
         return [(row["trace"], row["run"], row["other"]) for row in found]
 
+    def by_time(self) -> list[str]:
+        """The traces that have GPU time, those with most first."""
+        return queries.by_time(self.warehouse)
+
     def scope(self, traces: Sequence[str] = ()) -> tuple[int, list[str]]:
         """How many traces there are (of those named, where any is), and the GPUs that they ran on."""
         (found,) = queries.ask(self.warehouse, "scope", {"names": list(traces) or None})

@@ -38,7 +38,7 @@ LEADING: Final = {"kernel": ("kernel", "category", "library"), "signature": ("ke
 
 FIGURES: Final = ("n", "total_ns", "share_pct", "mean_ns", "min_ns", "max_ns")
 SIZES: Final = ("gemm_m", "gemm_n", "gemm_k", "gemm_batch", "grid_x", "grid_y", "grid_z", "bytes")
-ORDERS: Final = {"total": "total_ns", "n": "n", "mean": "mean_ns", "min": "min_ns", "max": "max_ns"}
+ORDERS: Final = ("total", "n", "mean", "min", "max")
 ONLY_OF_LAUNCHES: Final = frozenset({"module"})
 OBJECT: Final = "table, view or macro"
 
@@ -178,18 +178,25 @@ def top(warehouse: Warehouse, by: str, where: str | None, traces: Sequence[str],
     from kerneldb.warehouse.execute import query_errors
 
     require("grouping", [by], list(KEYS))
-    require("order", [sort], list(ORDERS))
+    require("order", [sort], ORDERS)
     require_traces(warehouse, traces)
     with warehouse.connection() as con, query_errors():
         bind_sums(con, Selection(where, tuple(traces)), by)
-        found = table(con, "top")
-    # timeline, summed, profiled: times of programs without a profiler come before those under one.
-    order = [("timing", "descending"), (ORDERS[sort], "descending"), ("n", "descending"), ("key", "ascending")]
+        found = table(con, "top", {"sort": sort})
     told_apart = () if by == "timing" else ("timing",)
     sizes = SIZES if by == "signature" else ()
     columns = list(dict.fromkeys((*LEADING.get(by, ("key",)), *told_apart, *FIGURES, "key", *sizes)))
     labels = [KEYS[by] if name == "key" else name for name in columns]
-    return found.sort_by(order).select(columns).rename_columns(labels)
+    return found.select(columns).rename_columns(labels)
+
+
+def by_time(warehouse: Warehouse) -> list[str]:
+    """The traces that have GPU time, those with most first, and those timed under a profiler last."""
+    from kerneldb.selection import Selection
+
+    with warehouse.connection() as con:
+        bind_sums(con, Selection(None), "trace")
+        return list(dict.fromkeys(row["key"] for row in rows(con, "top", {"sort": "total"})))
 
 
 def bind_sums(con: Connection, selection: Selection, by: str) -> None:

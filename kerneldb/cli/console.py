@@ -109,7 +109,7 @@ def emit_rows(result: Result, output: Output, limit: int | None, default: int | 
 
 
 def _only_timeline(result: Result) -> bool:
-    return "timing" in result.columns and result.to_arrow()["timing"].unique().to_pylist() == ["timeline"]
+    return "timing" in result.columns and set(result.to_arrow()["timing"].to_pylist()) == {"timeline"}
 
 
 def emit_columns(columns: Mapping[str, Sequence[Any]], output: Output) -> Written:

@@ -1,4 +1,4 @@
--- Launches and GPU time per `key` and timing of `keyed`: the columns of `kernel_rollups`, and `key`.
+-- Launches and GPU time per `key` and timing of `keyed`: the columns of `kernel_rollups`, and `key`. The largest `$sort` first: total, n, mean, min or max.
 WITH summed AS (
     SELECT
         key,
@@ -20,4 +20,11 @@ WITH summed AS (
 -- Only a key that is a signature has a grid, and sizes of a matrix product or a copy.
 SELECT summed.*, gemm_m, gemm_n, gemm_k, gemm_batch, grid_x, grid_y, grid_z, bytes
 FROM summed
-LEFT JOIN signatures ON summed.key::VARCHAR = signatures.signature_id;
+LEFT JOIN signatures ON summed.key::VARCHAR = signatures.signature_id
+-- timeline, summed, profiled: times of programs without a profiler come before those under one.
+ORDER BY
+    timing DESC,
+    CASE $sort WHEN 'total' THEN total_ns WHEN 'min' THEN min_ns WHEN 'max' THEN max_ns END DESC,
+    CASE WHEN $sort = 'mean' THEN mean_ns END DESC,
+    n DESC,
+    key;
