@@ -51,7 +51,7 @@ def why(traces: tuple[str, ...], *, budget: bool, by: str | None, output: Output
       kerneldb why decoder-h200 --budget --by phase
     """
     from kerneldb.report import why as verdicts
-    from kerneldb.report.gather import named
+    from kerneldb.report.asking import named
 
     if by is not None and not budget:
         refuse("--by goes with --budget")
@@ -74,7 +74,7 @@ def why(traces: tuple[str, ...], *, budget: bool, by: str | None, output: Output
 
 def most_time(database: Database) -> list[str]:
     """The traces with most GPU time; says so where there are more."""
-    traces = list(dict.fromkeys(row["trace"] for row in database.top("trace")))
+    traces = database.by_time()
     if len(traces) > TRACES:
         note(f"the {plural(TRACES, 'trace')} with most GPU time, of {len(traces):,}; name others to ask about them")
     return traces[:TRACES]

@@ -84,6 +84,7 @@ RULES: Final = (
         CERTAIN + "the launch calls are recorded, and no wait or allocation explains the pauses.",
         "launching",
         {"kind": "short", "least": FEW, "most": ALL},
+        needs="has_many_pauses",
     ),
     Rule(
         "host-late",
@@ -94,6 +95,7 @@ RULES: Final = (
         evidence=CERTAIN + "the launch calls are recorded, and no wait or allocation explains the pauses.",
         query="launching",
         params={"kind": "short", "least": 1, "most": FEW - 1},
+        needs="has_few_pauses",
     ),
     Rule(
         "host-pauses",
@@ -107,6 +109,7 @@ RULES: Final = (
         "launching",
         {"kind": "long", "least": 1, "most": ALL},
         wording.paused,
+        needs="has_long_pauses",
     ),
     Rule(
         "late-graphs",
@@ -120,6 +123,7 @@ RULES: Final = (
         CERTAIN + "the launch calls of the graphs are recorded.",
         "launching",
         {"kind": "graph", "least": 1, "most": ALL},
+        needs="has_late_graphs",
     ),
     _cause(
         "synchronising",
@@ -230,7 +234,7 @@ RULES: Final = (
         "Keep the data on the GPU, or copy it ahead on another stream, from pinned memory with {memcpy}.",
         CERTAIN + "{beside}.",
         more=wording.copied,
-        needs="launches",
+        needs="has_copies",
     ),
     Rule(
         "device-copies",
@@ -240,7 +244,7 @@ RULES: Final = (
         "Avoid them: views instead of clone() and contiguous(), results written where they are needed (out=).",
         "Avoid them: write results where they are needed.",
         CERTAIN + "{beside}.",
-        needs="launches",
+        needs="has_device_copies",
     ),
     Rule(
         "memory",
@@ -274,6 +278,7 @@ RULES: Final = (
         "Overlap it: earlier launches, a stream of its own; or send less.",
         CERTAIN + "nothing computed at the same time.",
         more=wording.sent,
+        needs="has_communication",
     ),
     Rule(
         "one-kernel",
@@ -294,6 +299,7 @@ RULES: Final = (
         "{hint}.",
         evidence="{sure}",
         more=wording.known,
+        needs="has_computation",
     ),
     Rule(
         "odd-gemm",
@@ -303,6 +309,7 @@ RULES: Final = (
         ("top", "--by", "signature", "--where", "category = 'GEMM'"),
         "Pad {side} to {padded}.",
         evidence=LIKELY + "they take over 1.6 times what their work needs.",
+        needs="has_odd_sides",
     ),
     Rule(
         "ncu-rules",
@@ -313,6 +320,7 @@ RULES: Final = (
         "Follow it there first{hint}.",
         evidence=LIKELY + "an estimate of ncu, times the time of such launches here{bound}.",
         more=wording.estimated,
+        needs="has_ncu_rules",
     ),
     Rule(
         "profiled-kernel",
@@ -344,6 +352,7 @@ RULES: Final = (
         "Fuse them: torch.compile, or a fused operator of the library.",
         "Fuse them: one kernel in {language}, or a fused operation of the library.",
         LIKELY + "an upper bound: a fused run takes at least as long as its longest kernel.",
+        needs="has_timeline",
     ),
     Rule(
         "conversions",
@@ -353,6 +362,7 @@ RULES: Final = (
         "Keep one type through the model; look for autocast in inner loops and weights stored in another type.",
         "Keep one type through the program; look for data stored in another type than it is computed in.",
         CERTAIN + "by the types of the operators' inputs and outputs.",
+        needs="has_conversions",
     ),
     Rule(
         "improved",
@@ -361,6 +371,7 @@ RULES: Final = (
         ("query", "FROM improvements WHERE status = 'accepted' ORDER BY busy_gain DESC"),
         "Change the program so: kerneldb improve --patch FILE --verify PROGRAM.",
         evidence=CERTAIN + "measured there, {low_pct:.1f} to {high_pct:.1f} %. Other advice is not tried.",
+        needs="has_improvements",
     ),
     Rule(
         "attention-unfused",

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime as dt
 import itertools
 import re
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import polars as pl
-
-from kerneldb.api import critical
-from kerneldb.api.queries import statement
+from kerneldb.api.queries import ask, statement
 from kerneldb.report.model import Table
 from kerneldb.schemas import loader
-from kerneldb.selection import Selection
 from kerneldb.warehouse import execute
+from kerneldb.warehouse.statements import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     import duckdb
-    import pyarrow as pa
+    import polars as pl
 
     from kerneldb.api import Database
     from kerneldb.report.model import Plan
@@ -33,8 +31,10 @@ T = TypeVar("T")
 FOUND: Final = "found_"
 """Statements read the rows of another one as a relation of this prefix and its name."""
 FOUND_NAME: Final = re.compile(rf"\b{FOUND}(\w+)")
-KEPT: Final = {"wall": "table", "marks": "table", "places": "view"}
-"""Of a trace in which no two launches are alike some have as many rows as it has launches: the engine keeps them."""
+KEPT: Final = ("wall", "marks", "places", "typical", "fusion", "conversions")
+"""What others read. The engine keeps it: of a trace in which no two launches are alike some have a row per launch."""
+COPIED: Final = 100_000
+"""So many rows of the wall time are kept twice, with their places: planning these anew takes longer than copying."""
 PARAMETER: Final = re.compile(r"\$(\w+)(?:::VARCHAR\[\])?")
 
 
@@ -45,6 +45,26 @@ def asking(database: Database) -> Iterator[Asking]:
         yield Asking(con, {}, {})
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kept:
+    """What the engine keeps of a statement: a table or a view, of which parameters, and how many rows a table has."""
+
+    kind: str
+    key: str
+    rows: int
+
+
+def named(database: Database, name: str) -> list[dict[str, Any]]:
+    """The traces that `name` means, with their kinds: a trace, else those of a run, of a label, or of a pattern.
+
+    Raises UsageError where there is none.
+    """
+    rows = ask(database.warehouse, "report_named", {"name": name})
+    if not rows:
+        database.traces([name])
+    return rows
+
+
 class Asking:
     """Asks `schemas/queries/report_<query>.sql` and `advice_<name>.sql` with the parameters `params`, each once."""
 
@@ -52,8 +72,8 @@ class Asking:
         self,
         con: duckdb.DuckDBPyConnection,
         params: Mapping[str, Any],
-        asked: dict[str, pa.Table],
-        kept: dict[str, str] | None = None,
+        asked: dict[str, Rows],
+        kept: dict[str, Kept] | None = None,
     ) -> None:
         self.params = params
         self._con = con
@@ -70,12 +90,20 @@ class Asking:
 
     def rows(self, query: str) -> Rows:
         """The rows of a statement."""
-        found: Rows = self._table(query).to_pylist()
-        return found
+        text = statement(f"report_{query}")
+        key = self._key(query, text)
+        if key not in self._asked:
+            kept = loader.statement("report", "kept").format(name=FOUND + query)
+            self._asked[key] = self._run(kept if query in KEPT else text)
+        return self._asked[key]
 
     def frame(self, query: str) -> pl.DataFrame:
-        """The rows of a statement as columns."""
-        return pl.DataFrame(pl.from_arrow(self._table(query)))
+        """The rows of a statement as columns, for many rows."""
+        import polars as pl
+
+        text = statement(f"report_{query}")
+        self._find(text)
+        return pl.DataFrame(pl.from_arrow(execute.answer(self._con, text, self._named(text))))
 
     def sql(self, query: str) -> str:
         """A statement as a reader would type it."""
@@ -91,6 +119,9 @@ class Asking:
 
     def critical_path(self, trace: str) -> Rows:
         """The steps of the critical path of a trace, by its clock."""
+        from kerneldb.api import critical
+        from kerneldb.selection import Selection
+
         Selection(None, (trace,)).bind(self._con)
         return list(critical.in_traces(self._con))
 
@@ -100,8 +131,7 @@ class Asking:
 
     def rule_rows(self, name: str) -> Rows:
         """The rows of the statement of a rule."""
-        found: Rows = self._run(statement(name)).to_pylist()
-        return found
+        return self._run(statement(name))
 
     def rule_sql(self, name: str) -> str:
         """The statement of a rule as a reader would type it, with those that it reads in front."""
@@ -115,13 +145,6 @@ class Asking:
         rest = f",\n\n{body.removeprefix('WITH ')}" if body.startswith("WITH ") else f"\n\n{body}"
         return opened("\n".join([*above, "WITH " + ",\n\n".join(parts) + rest]))
 
-    def _table(self, query: str) -> pa.Table:
-        text = statement(f"report_{query}")
-        key = self._key(query, text)
-        if key not in self._asked:
-            self._asked[key] = self._run(text)
-        return self._asked[key]
-
     def _key(self, query: str, text: str) -> str:
         """What the rows of a statement depend on."""
         named = set(PARAMETER.findall(" ".join([text, *(statement(f"report_{one}") for one in read(text))])))
@@ -130,30 +153,35 @@ class Asking:
     def _found(self, query: str) -> None:
         """Have the rows of a statement there for others."""
         text = statement(f"report_{query}")
-        if query not in KEPT:
-            self._con.register(FOUND + query, self._table(query))
-            return
         self._find(text)  # other parameters may have been asked for meanwhile
-        key = self._key(query, text)
-        if self._kept.get(query) != key:
-            keep = loader.statement("report", KEPT[query])
-            self._answer(text, keep.format(name=FOUND + query, statement=text.rstrip().removesuffix(";")))
-            self._kept[query] = key
+        key, before = self._key(query, text), self._kept.get(query)
+        if before is not None and before.key == key:
+            return
+        if before is not None:
+            self._rows(loader.statement("report", f"drop_{before.kind}").format(name=FOUND + query), "")
+        kind = "view" if query == "places" and self._kept["wall"].rows > COPIED else "table"
+        keep = loader.statement("report", kind)
+        made = self._rows(keep.format(name=FOUND + query, statement=text.rstrip().removesuffix(";")), text)
+        self._kept[query] = Kept(kind, key, sum(row["Count"] for row in made))
 
     def _find(self, text: str) -> None:
         for name in dict.fromkeys(FOUND_NAME.findall(text)):
             self._found(name)
 
-    def _run(self, text: str) -> pa.Table:
+    def _run(self, text: str) -> Rows:
         """The rows of a statement with those of the parameters that it names, which may read those of others."""
         self._find(text)
-        return self._answer(text, text)
+        return self._rows(text, text)
 
-    def _answer(self, text: str, asked: str) -> pa.Table:
+    def _rows(self, asked: str, text: str) -> Rows:
         """What comes of `asked`, with the parameters that `text` names."""
+        with execute.query_errors():
+            return execute.interruptible(self._con, lambda: rows_of(self._con, asked, self._named(text)))
+
+    def _named(self, text: str) -> dict[str, Any] | None:
+        """The parameters that a statement names."""
         named = PARAMETER.findall(text)
-        params = {name: value for name, value in self.params.items() if name in named}
-        return execute.answer(self._con, asked, params or None)
+        return {name: value for name, value in self.params.items() if name in named} or None
 
 
 def read(text: str) -> list[str]:

@@ -9,9 +9,9 @@ from kerneldb.api.analyses import THRESHOLD
 from kerneldb.errors import UsageError
 from kerneldb.output.units import duration
 from kerneldb.report import charts, contents
-from kerneldb.report.asking import asking, literal
+from kerneldb.report.asking import asking, literal, named
 from kerneldb.report.counters import KINDS, RULE, check_rule
-from kerneldb.report.gather import ALL_SHORT, made, named
+from kerneldb.report.gather import ALL_SHORT, made
 from kerneldb.report.model import Chart, Column, Plan, Report, Section, Table
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api import timeline as timelines
-from kerneldb.api.queries import statement
 from kerneldb.report import charts, contents, counters, events, why
-from kerneldb.report.asking import Asking, asking
+from kerneldb.report.asking import Asking, asking, named
 from kerneldb.report.model import Chart, Report, Section, Table
 
 if TYPE_CHECKING:
@@ -109,17 +108,6 @@ def _together(ask: Asking, axis: timelines.Axis) -> Section:
     found = events.together(placed, axis, events.MOST)
     drawn = Chart(_caption(found), charts.lanes([]), placed[0].sql("timeline"), events.inlined(found))
     return Section(TOGETHER_DRAWN, (drawn,), (), ALIGNED if axis.aligned else APART)
-
-
-def named(database: Database, name: str) -> list[dict[str, Any]]:
-    """The traces that `name` means, with their kinds: a trace, else those of a run, of a label, or of a pattern.
-
-    Raises UsageError where there is none.
-    """
-    rows = database.sql(statement("report_named"), {"name": name}).rows()
-    if not rows:
-        database.traces([name])
-    return rows
 
 
 def made(database: Database) -> str:

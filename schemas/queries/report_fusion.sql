@@ -1,5 +1,11 @@
 -- The ten sequences with most at stake, and in each row the sums of all of them.
-WITH chosen AS (FROM kernels WHERE trace = $trace)
+WITH chosen AS (
+    SELECT k.*, coalesce(f.op, s.op) AS op
+    FROM _kernels AS k
+    LEFT JOIN signatures AS s USING (signature_id)
+    LEFT JOIN signatures AS f ON k.inferred_id = f.signature_id
+    WHERE k.trace = $trace
+)
 
 SELECT
     *,

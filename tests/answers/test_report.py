@@ -19,7 +19,7 @@ from kerneldb.cli import cli
 from kerneldb.errors import UsageError
 from kerneldb.report import changes, charts, contents, counters, gather, html, markdown, model, why
 from kerneldb.report.advice import RULES
-from kerneldb.report.asking import asking
+from kerneldb.report.asking import asking, named
 from kerneldb.report.model import Chart, Column, Report, Section, Table
 from kerneldb.report.wording import in_words
 from tests.browser import CHROMIUM, needs_browser
@@ -348,9 +348,9 @@ def test_the_comparison_names_what_changed(compared: Database) -> None:
 
 
 def test_names_may_be_patterns(compared: Database) -> None:
-    assert [row["trace"] for row in gather.named(compared, "*o*")] == ["clocks", "noisy", "slower"]
+    assert [row["trace"] for row in named(compared, "*o*")] == ["clocks", "noisy", "slower"]
     with pytest.raises(UsageError, match="no trace 'x\\*'"):
-        gather.named(compared, "x*")
+        named(compared, "x*")
 
 
 def test_markdown_escapes_what_markup_would_eat(compared: Database, example_report: Report) -> None:

@@ -9,12 +9,9 @@ import pytest
 
 import kerneldb
 from kerneldb.report import asking, why
-from kerneldb.warehouse import execute
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pyarrow as pa
 
     from kerneldb.api import Database
 
@@ -44,14 +41,14 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
 
 def test_a_verdict_takes_few_rows_out_of_the_engine(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
-    answer = execute.answer
+    ask = asking.rows_of
 
-    def counted(*args: Any) -> pa.Table:
-        table = answer(*args)
-        taken.append(table.num_rows)
-        return table
+    def counted(*args: Any) -> list[dict[str, Any]]:
+        rows = ask(*args)
+        taken.append(len(rows))
+        return rows
 
-    monkeypatch.setattr(execute, "answer", counted)
+    monkeypatch.setattr(asking, "rows_of", counted)
     (found,) = why.verdicts(database, ["short"])
     assert found.parts["computation"] == 3_000 * KERNELS
     assert found.parts["host"] + found.parts["queue"] == 7_000 * (KERNELS - 1)
@@ -63,7 +60,7 @@ def test_what_is_kept_is_that_of_the_trace_that_is_asked_about(database: Databas
     with asking.asking(database) as ask:
         short, long = (ask.about(trace=name) for name in ("short", "long"))
         query = "SELECT sum(wall_ns)::BIGINT AS ns FROM found_places WHERE part = 'computation'"
-        found = [one._run(query).to_pylist() for one in (short, long, short)]
+        found = [one._run(query) for one in (short, long, short)]
         long._run("FROM found_wall LIMIT 1")
-        found.append(short._run(query).to_pylist())
+        found.append(short._run(query))
     assert [rows[0]["ns"] // KERNELS for rows in found] == [3_000, 6_000, 3_000, 3_000]
