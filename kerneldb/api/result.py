@@ -70,12 +70,23 @@ class Result:
         return pl.DataFrame(self._table)
 
     def df(self) -> pd.DataFrame:
-        """The rows as a pandas DataFrame. Raises ModuleNotFoundError, with a remedy, where pandas is not installed."""
+        """The rows as a pandas DataFrame; integers stay integers where some are NULL (`Int64`).
+
+        Raises ModuleNotFoundError, with a remedy, where pandas is not installed.
+        """
+        import pyarrow as pa
+
         try:
-            return self._table.to_pandas()
+            import pandas as pd
         except ModuleNotFoundError as error:
             error.add_note("df() needs pandas (pip install pandas); pl() gives a Polars, arrow() a pyarrow table")
             raise
+        found = self._table.to_pandas()
+        for place, (field, column) in enumerate(zip(self._table.schema, self._table.columns, strict=True)):
+            if pa.types.is_integer(field.type) and column.null_count:
+                kind = pd.UInt64Dtype() if pa.types.is_uint64(field.type) else pd.Int64Dtype()
+                found.isetitem(place, column.to_pandas(types_mapper={field.type: kind}.get))
+        return found
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows as dictionaries."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import sys
 
 import pyarrow as pa
 import pytest
@@ -41,12 +42,8 @@ def test_a_notebook_shows_the_first_rows_and_counts_the_others() -> None:
 
 
 def test_without_pandas_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Table:
-        def to_pandas(self) -> None:
-            raise ModuleNotFoundError("No module named 'pandas'")
-
+    monkeypatch.setitem(sys.modules, "pandas", None)
     result = of(n=wide(1))
-    monkeypatch.setattr(result, "_table", Table())
     with pytest.raises(ModuleNotFoundError) as error:
         result.df()
     assert "pip install pandas" in error.value.__notes__[0]
@@ -56,3 +53,11 @@ def test_pandas_has_the_rows() -> None:
     pandas = pytest.importorskip("pandas")
     frame = of(n=wide(1, 2)).df()
     pandas.testing.assert_frame_equal(frame, pandas.DataFrame({"n": [1, 2]}))
+
+
+def test_integers_stay_integers_in_pandas() -> None:
+    """Where some are NULL, too: 2^53 + 1 is no double."""
+    pytest.importorskip("pandas")
+    frame = of(n=pa.array([2**53 + 1, None], pa.int64()), u=pa.array([2**64 - 1, None], pa.uint64())).df()
+    assert [str(kind) for kind in frame.dtypes] == ["Int64", "UInt64"]
+    assert [frame.n[0], frame.u[0]] == [2**53 + 1, 2**64 - 1]
