@@ -130,11 +130,18 @@ def _graph(job: str, begin: int, nodes: pa.Table, edges: pa.Table, shifts: Mappi
 
 
 def in_traces(con: Connection) -> Iterator[dict[str, Any]]:
-    """The steps of the critical path of each job, by the clocks of the traces, of what `con` reads as `selection`."""
+    """The steps of the critical path of each job, by the clocks of the traces, of what `con` reads as `selection`.
+
+    That nothing is known before the first is a step of its trace, too.
+    """
     for graph in graphs(con):
-        for step in _steps(graph):
-            if (trace := step.get("trace")) is not None:
-                yield step | {"start_ns": step["start_ns"] + graph.begins_ns + graph.shifts[trace]}
+        steps = list(_steps(graph))
+        known = {name: None for step in steps for name in step}
+        first = next((step["trace"] for step in steps if step.get("trace") is not None), None)
+        for place, step in enumerate(steps):
+            if (trace := step.get("trace") or (None if place else first)) is not None:
+                start = step["start_ns"] + graph.begins_ns + graph.shifts[trace]
+                yield known | step | {"trace": trace, "start_ns": start}
 
 
 def critical_path(

@@ -105,6 +105,26 @@ def test_the_critical_path_is_a_lane_where_a_trace_is_small_enough(
     assert without.height == held.frame.height - lane.height
 
 
+def test_what_the_critical_path_does_not_know_is_on_it(tmp_path: Path) -> None:
+    """Launches of two streams without calls: nothing says what the second of them waited for."""
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "dur": 10}
+    made = [
+        kernel | {"tid": stream, "ts": start, "args": {"device": 0, "stream": stream, "correlation": stream}}
+        for stream, start in ((7, 5), (8, 100))
+    ]
+    (tmp_path / "plain.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": made}))
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(tmp_path / "plain.json", name="plain")
+    with asking(database) as ask:
+        frame = events.gather(ask.about(trace="plain"), events.MOST).frame
+    lane = frame.filter(pl.col("lane") == events.PATH)
+    (whole,) = database.sql("SELECT min(start_ns) AS first_ns, max(end_ns) AS last_ns FROM kernels").rows()
+    ends = lane["start_ns"] + lane["duration_ns"]
+    assert [lane["start_ns"].min(), ends.max()] == [whole["first_ns"], whole["last_ns"]]
+    assert lane["duration_ns"].sum() == whole["last_ns"] - whole["first_ns"]
+    assert "unattributed: nothing known before" in lane["name"].to_list()
+
+
 def test_launches_are_linked_with_their_calls(database: Database, held: events.Events) -> None:
     header, lanes = unpacked(events.packed(held))
     flat = [(one["start"][i], header["names"][one["name"][i]]) for one in lanes for i in range(one["n"])]
