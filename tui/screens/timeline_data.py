@@ -384,10 +384,9 @@ def _measured(ns: int | None) -> Content:
 def facts_of(one: dict[str, Any]) -> list[str]:
     """Numbers about a launch, as far as they are known."""
     facts = [f"lasts {duration(one['duration_ns'])}"]
-    for shape in ("grid", "block"):
-        sizes = [one[f"{shape}_{axis}"] for axis in "xyz"]
-        if None not in sizes:
-            facts.append(f"{shape} {'×'.join(map(str, sizes))}")
+    sides = {shape: [one[f"{shape}_{axis}"] for axis in "xyz"] for shape in ("grid", "block")}
+    if known := [f"{shape} {'×'.join(map(str, three))}" for shape, three in sides.items() if None not in three]:
+        facts.append(" ".join(known))
     if one["op"]:
         facts.append(f"op {one['op']}" + (f" ({one['inferred_by']})" if one["inferred_by"] else ""))
     if one["phase"]:
