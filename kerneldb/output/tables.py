@@ -201,7 +201,8 @@ def for_people(columns: Columns) -> Columns:
 
 def _grid(x: int | None, y: int | None, z: int | None) -> str | None:
     """What says most of the size of a launch without a problem: grid 17888, grid 64×1×4."""
-    return None if x is None else f"grid {'×'.join(map(str, (x, y, z)))}".removesuffix("×1").removesuffix("×1")
+    sides = (x, y, z)
+    return None if None in sides else f"grid {'×'.join(map(str, sides))}".removesuffix("×1").removesuffix("×1")
 
 
 def _bytes(count: float | None) -> str | None:

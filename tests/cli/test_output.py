@@ -423,7 +423,7 @@ def test_a_launch_without_a_problem_is_told_by_its_grid_and_a_copy_by_its_bytes(
         ("gemm_k", unknown),
         ("bytes", [None, None, None, 168_000_000]),
     ]
-    grids = [("grid_x", [132, 30, 1, None]), ("grid_y", [1, 4, 40, None]), ("grid_z", [1, 1, 3, None])]
+    grids = [("grid_x", [132, 30, 1, 1]), ("grid_y", [1, 4, 40, None]), ("grid_z", [1, 1, 3, None])]
     assert tables.for_people([*columns, *grids]) == [("problem", ["grid 132", "grid 30×4", "grid 1×40×3", "168 MB"])]
     assert tables.for_people(grids) == grids
 
