@@ -157,7 +157,10 @@ def _emit(outcomes: Sequence[Outcome], output: Output, *, quiet: bool) -> None:
     if quiet and output.path is None and output.format == "table":
         return
     if output.format == "table":
-        emit_columns(outcome_columns(outcomes), output)
+        columns = outcome_columns(outcomes)
+        if output.path is None:
+            del columns["error"]  # which stands above, on a line of its own
+        emit_columns(columns, output)
     else:
         emit(outcome_table(outcomes).to_reader(), output)
 

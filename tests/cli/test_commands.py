@@ -82,7 +82,9 @@ class TestIngest:
     def test_only_failures_make_no_database(self, tmp_path: Path) -> None:
         empty = tmp_path / "empty.json"
         empty.touch()
-        call(tmp_path / "k.duckdb", "ingest", str(empty), exit_code=1)
+        done = call(tmp_path / "k.duckdb", "ingest", str(empty), exit_code=1)
+        assert (done.stdout.count("empty.json"), done.stderr.count("Error: ")) == (1, 1)
+        assert "error" not in done.stdout.splitlines()[0]
         assert [path.name for path in tmp_path.iterdir()] == ["empty.json"]
 
     def test_quiet_says_nothing(self, small_trace: Path, tmp_path: Path) -> None:
