@@ -120,8 +120,9 @@ def together(asks: Sequence[Asking], axis: Axis, most: int) -> Events:
     found = [gather(ask, most // len(asks)) for ask in asks]
     frames, samples, stretches = [], [], []
     for number, (one, placed) in enumerate(zip(found, axis.traces, strict=True)):
-        of_trace, whole = pl.lit(f", {harmless(placed.trace)}"), one.found.whole
-        place = pl.when(pl.col("lane") == PATH).then(pl.lit("trace")).otherwise("place") + of_trace
+        name, whole = harmless(placed.trace), one.found.whole
+        of_trace = pl.lit(f", {name}")
+        place = pl.when(pl.col("lane") == PATH).then(pl.lit(f"trace {name}")).otherwise(pl.col("place") + of_trace)
         moved = pl.col("start_ns") + placed.shift_ns
         frames.append(one.frame.with_columns(moved, pl.col("number", "link") + number * NUMBERS, place=place))
         samples.append(one.counters.with_columns(pl.col("ts_ns") + placed.shift_ns, pl.col("name") + of_trace))

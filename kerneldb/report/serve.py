@@ -175,7 +175,8 @@ def _trace(database: Database, asked: Any) -> Response:
 
     names = asked.getlist("name")
     sections = gather.arriving(database, names, live=True)
-    pieces = html.arriving(gather.title(names), gather.made(database), sections, names)
+    alone = [row["trace"] for name in names for row in gather.named(database, name)]
+    pieces = html.arriving(gather.title(names), gather.made(database), sections, alone)
     return StreamingResponse(_worked_off(pieces), media_type="text/html")
 
 

@@ -360,6 +360,11 @@ def test_a_run_of_several_traces_has_a_page_of_them_all() -> None:
     assert "<td>c</td>" in page
 
 
+def test_a_page_of_a_pattern_leads_to_the_timelines_of_its_traces(port: int) -> None:
+    page = known(port, "/trace?name=fir*").text
+    assert re.findall(r'href="/timeline\?name=([^"]*)"', page) == ["first"]
+
+
 ZOOMED = """<script>window.drawn.then(async () => {
   const view = Object.values(window.views)[0], said = {};
   const held = view.whole.lanes.filter((lane) => !["idle", "phase", "module"].includes(lane.lane));
