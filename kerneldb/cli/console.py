@@ -143,12 +143,12 @@ def note_left_out(columns: Iterable[str]) -> None:
         note(f"no room for {', '.join(names[:NAMED_COLUMNS])}{more}; --wide shows all")
 
 
-def emit_text(text: str, output: Output) -> None:
-    """Write ready text (a page, or JSON) where `output` says."""
+def emit_text(text: str, output: Output, *, drawn: bool = False) -> None:
+    """Write ready text (a page, or JSON) where `output` says; `drawn`: with tables of `table`, and harmless already."""
     from kerneldb.output import opened
 
     working.end()
-    with opened(output.path) as sink:
+    with opened(output.path, drawn=drawn) as sink:
         sink.write(text.encode("utf-8", errors="replace"))
 
 

@@ -9,6 +9,7 @@ import click
 from kerneldb.cli.console import emit, emit_text, note, note_left_out, table
 from kerneldb.cli.options import READ_WAIT_S, conditions, open_database, output_options, trace_names
 from kerneldb.cli.root import analyze
+from kerneldb.output.text import escape
 from kerneldb.output.units import UNKNOWN
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def reconciliation(traces: tuple[str, ...], *, where: str | None, top: int, outp
             *(page(one, output, out) for one in found.balances),
             *(job_page(job, output, out) for job in found.jobs),
         ]
-        emit_text("\n".join("".join(line.rstrip() + "\n" for line in lines) for lines in pages), output)
+        emit_text("\n".join("".join(line.rstrip() + "\n" for line in lines) for lines in pages), output, drawn=True)
         note_left_out(out)
     elif output.format == "json":
         from kerneldb.output.records import encode
@@ -84,8 +85,8 @@ def reconciliation(traces: tuple[str, ...], *, where: str | None, top: int, outp
 
 def page(one: WorkloadReconciliation, output: Output, out: list[str]) -> Iterator[str]:
     """The balances of a workload for people; columns of tables without room are added to `out`."""
-    yield f"{one.trace}, {one.workload}" + (f", {one.mode}" if one.mode else "")
-    yield "  " + ", ".join(f"{name.replace('_', ' ')} {one.facts[name]}" for name in FACTS if one.facts[name])
+    yield escape(f"{one.trace}, {one.workload}" + (f", {one.mode}" if one.mode else ""))
+    yield "  " + escape(", ".join(f"{name.replace('_', ' ')} {one.facts[name]}" for name in FACTS if one.facts[name]))
     for section, title in SECTIONS.items():
         rows = [row for row in one.components if row["section"] == section]
         whole = next((row["value"] for row in rows if row["role"] == "measured"), None)
@@ -105,10 +106,11 @@ def page(one: WorkloadReconciliation, output: Output, out: list[str]) -> Iterato
 
 def job_page(job: Mapping[str, Any], output: Output, out: list[str]) -> Iterator[str]:
     """A workload of a job of several ranks for people, as `page`."""
-    yield f"job {job['job']}, {job['workload']}" + (f", {job['mode']}" if job["mode"] else "")
+    yield escape(f"job {job['job']}, {job['workload']}" + (f", {job['mode']}" if job["mode"] else ""))
     facts = [f"{name} {job[name]}" for name in ("model", "gpu", "run") if job[name]]
     measured = [f"{title} {_number(job[name], 1e-3)} {unit}" for title, name, unit in MEASURED if job[name] is not None]
-    yield "  " + ", ".join([*facts, f"{job['ranks']} of {job['world_size']} ranks, mean of them, per iteration"])
+    ranks = f"{job['ranks']} of {job['world_size']} ranks, mean of them, per iteration"
+    yield "  " + escape(", ".join([*facts, ranks]))
     if measured:
         yield f"  measured without profiler: {', '.join(measured)}"
     yield from ["", *_table([_part(job, part) for part in PARTS], PART_COLUMNS, output, out)]

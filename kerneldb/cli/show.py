@@ -52,7 +52,7 @@ def show(kernel: str, *, output: Output) -> None:
         emit_text(encode(page.as_dict()).decode() + "\n", output)
     else:
         left_out: list[str] = []
-        emit_text("".join(line.rstrip() + "\n" for line in lines(page, output, left_out)), output)
+        emit_text("".join(line.rstrip() + "\n" for line in lines(page, output, left_out)), output, drawn=True)
         note_left_out(left_out)
 
 

@@ -24,6 +24,7 @@ from kerneldb.cli import cli
 from kerneldb.cli.console import progress_line
 from kerneldb.cli.top import GROUPS, ORDERS
 from kerneldb.ingest.pytorch import native
+from tests.cli.test_working import said_on_a_terminal
 
 GOLDEN = Path(__file__).parent / "golden"
 FIXED = "SELECT 1 AS n, 'a, b' AS text, [1, 2] AS dims, NULL::INTEGER AS nothing, 1234567 AS duration_ns"
@@ -327,6 +328,14 @@ class TestShow:
         done = call(shared_database, "show", "mulfunctor", "--json", exit_code=2)
         assert done.stdout == ""
         assert re.search(rf"  {expected[0]}  .*MulFunctor.*  aten::mul  grid \d+x\d", done.stderr)
+
+    def test_a_page_has_colours_on_a_terminal(self, shared_database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        command = [sys.executable, "-m", "kerneldb", "--db", str(shared_database), "show"]
+        said = said_on_a_terminal([*command, self.signature(shared_database)])
+        assert "\x1b[1mtrace\x1b[0m" in said
+        assert "\\x1b" not in said
 
 
 class TestTraces:
