@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Container
-from textual.widgets import HelpPanel, KeyPanel
+from textual.widgets import KeyPanel
 
 from kerneldb.errors import KerneldbError, UsageError
 from kerneldb.output.text import harmless
@@ -401,8 +401,11 @@ class KerneldbApp(Typing):
 
     @property
     def _has_help(self) -> bool:
-        """Whether the panel of keys is open. Asked for each key of the footer: all widgets are not gone through."""
-        return any(isinstance(widget, HelpPanel) for widget in self.screen.children)
+        """Whether the panel of keys is open. Asked for each key of the footer: all widgets are not gone through.
+
+        By its name: the module of its class loads what reads Markdown.
+        """
+        return any(type(widget).__name__ == "HelpPanel" for widget in self.screen.children)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The panel of keys takes its keys while it is open, else they are the screen's; what is hidden has no call."""
