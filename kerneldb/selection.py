@@ -69,8 +69,10 @@ class Selection:
         except duckdb.Error as error:
             raise SelectionError(_explained(self.where, str(error), selected.columns)) from error
 
-    def bind(self, con: Connection) -> None:
+    def bind(self, con: Connection, *, few: bool = False) -> None:
         """Make `relation` known to statements of `con` as `selection`: `FROM top_kernels('selection')`.
+
+        With `few` it may have the columns of `_kernels` only, which take less time to plan.
 
         Registered and not looked up among Python's variables: those are out of reach without external access. A
         temporary view, which takes half as long, would need the text pasted: it serves where there is none.
@@ -80,7 +82,8 @@ class Selection:
             con.execute(statement("selection", "bind_nothing"))
             con.register("selection", relation)
         else:
-            rows = _of_traces(con, self.traces) if self.traces else statement("selection", "everything")
+            everything = statement("selection", "few_columns" if few else "everything")
+            rows = _of_traces(con, self.traces) if self.traces else everything
             con.execute(statement("selection", "bind_rows").format(rows=rows))
 
 

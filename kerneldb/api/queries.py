@@ -41,6 +41,8 @@ SIZES: Final = ("gemm_m", "gemm_n", "gemm_k", "gemm_batch", "grid_x", "grid_y", 
 ORDERS: Final = ("total", "n", "mean", "min", "max")
 ONLY_OF_LAUNCHES: Final = frozenset({"module"})
 OBJECT: Final = "table, view or macro"
+FEW: Final = frozenset({"tui_overview_busy", "tui_overview_streams"})
+"""Statements that read few columns of the selected launches."""
 
 
 @functools.cache
@@ -59,7 +61,7 @@ def rows(
     from kerneldb.warehouse.statements import rows_of
 
     if selection is not None:
-        selection.bind(con)
+        selection.bind(con, few=name in FEW)
     return rows_of(con, statement(name), params)
 
 

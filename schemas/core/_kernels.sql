@@ -1,4 +1,4 @@
--- The columns of `kernels` that sums over collectives and measured workloads read, with few joins: in a small database, planning `kernels` takes longer
+-- The columns of `kernels` that sums over time, collectives and measured workloads read, with few joins: in a small database, planning `kernels` takes longer
 -- than reading it.
 CREATE OR REPLACE VIEW _kernels AS
 SELECT
@@ -19,6 +19,7 @@ SELECT
     n.short_name,
     s.category,
     n.library,
+    l.process,
     l.device,
     l.stream,
     l.launch_start_ns,

@@ -35,6 +35,9 @@ ORDER BY list_position($names::VARCHAR[], f.name);
 -- name: everything
 FROM kernels
 
+-- name: few_columns
+FROM _kernels
+
 -- name: named_launches
 -- {names} are quoted literals: neither a view nor a relation that is not read at once takes parameters.
 FROM all_launches WHERE trace IN ({names})
