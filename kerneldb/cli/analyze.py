@@ -365,7 +365,8 @@ def roofline(asked: Asked) -> None:
     """Show arithmetic intensity, achieved rates and attainable rates of each signature, most time first.
 
     FLOPs and bytes come from hardware counters of the signature where there are any, else from input shapes or
-    annotations; `method` says which. Peaks are those of the data sheet for the data type of the kernel.
+    annotations; `method` says which. Peaks are those of the data sheet for the data type of the kernel. `bound` is
+    latency below 5 % of what the roof allows at this intensity, else memory below the ridge and compute above it.
 
     \b
       kerneldb analyze roofline --where "category = 'GEMM'"

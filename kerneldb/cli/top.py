@@ -22,7 +22,13 @@ TOP_ROWS = 20
 
 
 @cli.command(short_help="Where the GPU time goes.")
-@click.option("--by", type=click.Choice(GROUPS), default="kernel", show_default=True, help="What to sum over.")
+@click.option(
+    "--by",
+    type=click.Choice(GROUPS),
+    default="kernel",
+    show_default=True,
+    help="What to sum over; signature: kernel, grid and shapes.",
+)
 @selection_options
 @click.option("--sort", type=click.Choice(ORDERS), default="total", show_default=True, help="Largest first.")
 @limit_option(TOP_ROWS)
@@ -37,6 +43,7 @@ def top(by: str, *, where: str | None, traces: tuple[str, ...], sort: str, limit
     \b
       kerneldb top
       kerneldb top --by category --trace decoder-h200
+      kerneldb top --by signature --where "category = 'GEMM'"
       kerneldb top --by op --where "phase = 'decode'" --sort n
     """
     database = open_database(lock_timeout=READ_WAIT_S)
