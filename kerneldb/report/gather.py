@@ -190,7 +190,7 @@ def _caption(found: events.Events) -> str:
 def _time(ask: Asking) -> Iterator[Section]:
     yield _roofline(ask)
     steps = ask.rows("iteration_times")
-    bars = charts.columns(steps, "iteration", "total_ms", "ms") if steps else None
+    bars = charts.columns(steps, "iteration", "total_ms", "ms") if len(steps) > 1 else None
     drawn = [Chart("GPU time of each", bars, ask.sql("iteration_times"))] if bars else []
     yield Section("Iterations", (ask.table(contents.ITERATIONS), *drawn))
     # Replays and reconciliation, where there are any

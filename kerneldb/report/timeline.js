@@ -1,7 +1,7 @@
 /* A timeline that answers keys, the mouse and searches: what is chosen, what is linked with it, and what is said about it. */
 "use strict";
 const Timeline = (() => {
-  const {first, time} = Packed, {TOP} = Drawing, GAPS = 1000, NAMED = 15;
+  const {first, time, amount} = Packed, {TOP} = Drawing, GAPS = 1000, NAMED = 15;
   const KEYS = [["drag, ← →", "move"], ["wheel, + −", "zoom"], ["shift + drag, r", "choose a range, what is shown"], ["0", "whole trace"], ["g, shift + g", "largest gap, next gap"],
     ["[ ]", "event before, after"], ["↑ ↓", "lane above, below"], ["o", "close the lane, open all"], ["f", "from a kernel to its call and back"], ["Enter", "zoom to the event"], ["/", "search, then n and shift + n"], ["Esc", "choose nothing"]];
 
@@ -181,14 +181,22 @@ const Timeline = (() => {
 
     hover(x, y) {
       const found = this.under(x, y);
-      this.canvas.title = found?.lane && found.i !== undefined ? `${this.title(found)}, ${time(found.lane.length[found.i])}` : "";
+      if (found?.counter) this.canvas.title = this.reading(found.counter, x);
+      else this.canvas.title = found?.lane && found.i !== undefined ? `${this.title(found)}, ${time(found.lane.length[found.i])}` : "";
+    }
+
+    /* What a counter says at a place of the drawing. */
+    reading({name, unit, ts, values}, x) {
+      const t = this.at(x), i = first(ts, t + this.data.origin + 1) - 1;
+      return `${name}: ${i < 0 ? "not known yet" : amount(values[i], unit)} at ${time(Math.round(t))}`;
     }
 
     click(x, y) {
       this.canvas.focus({preventScroll: true});
       const found = this.under(x, y);
       if (found?.head) { if (!this.closed.delete(found.key)) this.closed.add(found.key); this.arrange(); this.resize(); return; }
-      if (found && found.i !== undefined) this.choose(found);
+      if (found?.counter) this.told.replaceChildren(element("p", this.reading(found.counter, x)));
+      else if (found && found.i !== undefined) this.choose(found);
     }
 
     choose(event, bring = false) {

@@ -53,5 +53,11 @@ const Packed = (() => {
     return `${Number((ns / scale).toPrecision(4)).toLocaleString("en")} ${unit}`;
   }
 
-  return {unpack, unzip, first, time};
+  /* A value of a counter; bytes in their larger units. */
+  function amount(value, unit) {
+    const [scale, name] = unit !== "bytes" ? [1, unit ?? ""] : value >= 1e9 ? [1e9, "GB"] : value >= 1e6 ? [1e6, "MB"] : value >= 1e3 ? [1e3, "KB"] : [1, unit];
+    return `${(value / scale).toLocaleString("en", {maximumSignificantDigits: 4})} ${name}`;
+  }
+
+  return {unpack, unzip, first, time, amount};
 })();

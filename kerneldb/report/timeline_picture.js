@@ -2,7 +2,7 @@
    stand for several events, `many`, which took `busy` together. What is chosen, and by which keys, is in timeline.js. */
 "use strict";
 const Drawing = (() => {
-  const {first, time} = Packed;
+  const {first, time, amount} = Packed;
   const TOP = 22, GAP = 8, HEAD = 18, ROW = 15, COUNTER = 42, OTHER = "#bbbbbb";
   const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"];
   /* Of parts of the critical path, and of what has no category: operators, calls, annotations. Only neighbours are told apart, so that strong colours
@@ -152,7 +152,7 @@ const Drawing = (() => {
       const {ts, values, name, unit, most} = row.counter, pen = this.pen, bottom = row.y + row.high;
       pen.fillStyle = dim;
       pen.fillText(cut(name, 30), 4, row.y + 8);
-      pen.fillText(`to ${most.toLocaleString("en", {maximumSignificantDigits: 4})} ${unit ?? ""}`, 4, row.y + 22);
+      pen.fillText(`to ${amount(most, unit)}`, 4, row.y + 22);
       pen.strokeStyle = COLOURS[0]; pen.beginPath();
       const origin = this.data.origin;
       let from = Math.max(0, first(ts, this.from + origin) - 1);

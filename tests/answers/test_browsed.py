@@ -181,6 +181,25 @@ def test_a_range_is_summed_up(page: Page, database: Database) -> None:
         assert told[row["name"]] == (f"{row['n']:,}", page.run(f"Packed.time({row['ns']})"))
 
 
+def test_a_counter_says_its_value_under_the_mouse(page: Page, database: Database) -> None:
+    """Also where it is clicked; bytes in their larger units."""
+    (held,) = database.sql(
+        "SELECT ts_ns, total_allocated_bytes AS bytes FROM memory_events WHERE device_type = 'cuda' "
+        "AND total_allocated_bytes >= 1e6 ORDER BY ts_ns DESC LIMIT 1"
+    ).rows()
+    told = page.run(f"""(() => {{
+        const view = {VIEW}, row = view.rows.find((one) => one.counter?.name.startsWith("allocated, cuda"));
+        view.show(0, view.end); view.paint();
+        const x = view.x(view.end), y = row.y + 9;
+        view.hover(x, y); view.click(x, y);
+        return [view.canvas.title, view.told.textContent];
+    }})()""")
+    assert told[0] == told[1]
+    value = page.run(f"Packed.amount({held['bytes']}, 'bytes')")
+    assert value.endswith(" MB")
+    assert told[0].startswith(f"allocated, cuda 0: {value} at ")
+
+
 def test_a_colour_is_one_category(page: Page, database: Database) -> None:
     """Most time first; what launches have no colour of is no colour of a category."""
     sql = (
