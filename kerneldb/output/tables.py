@@ -352,7 +352,7 @@ def _fit(table: list[_Column], width: int) -> list[str]:
     for column, size in zip(table, _sizes(table, width, NARROWEST), strict=True):
         column.size = size
     gone = sorted((column for column in whole if all(column is not one for one in table)), key=lambda one: not one.same)
-    return [f"{column.title} (all {column.same})" if column.same else column.title for column in gone]
+    return [f"{column.title} (all {shorten(column.same, ROOMY)})" if column.same else column.title for column in gone]
 
 
 def _sizes(table: Sequence[_Column], width: int, floor: int) -> list[int]:

@@ -310,6 +310,15 @@ def test_what_answers_the_question_stays_and_one_value_for_all_rows_is_said_once
     assert "previous" not in table.lines[0]
 
 
+def test_one_long_value_for_all_rows_is_shortened() -> None:
+    columns: list[tuple[str, list[Any]]] = [
+        ("kernel", ["a" * 60, "b" * 60]),
+        ("previous", ["x" * 500] * 2),
+        ("n", [1, 2]),
+    ]
+    assert drawn(columns, 70).left_out == [f"previous (all {'x' * 22}…{'x' * 21})"]
+
+
 def test_the_sum_is_named_below_what_names_the_rows() -> None:
     values: list[tuple[str, list[Any]]] = [
         ("phase", ["a", "b"]),
