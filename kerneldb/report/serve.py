@@ -24,6 +24,7 @@ from kerneldb.output import records
 from kerneldb.output.text import harmless
 from kerneldb.output.values import python_values
 from kerneldb.report import changes, gather, html, live
+from kerneldb.report.asking import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -175,7 +176,7 @@ def _trace(database: Database, asked: Any) -> Response:
 
     names = asked.getlist("name")
     sections = gather.arriving(database, names, live=True)
-    alone = [row["trace"] for name in names for row in gather.named(database, name)]
+    alone = [row["trace"] for name in names for row in named(database, name)]
     pieces = html.arriving(gather.title(names), gather.made(database), sections, alone)
     return StreamingResponse(_worked_off(pieces), media_type="text/html")
 
