@@ -104,7 +104,7 @@ SELECT
     l.kind,
     CASE WHEN l.kind = 'kernel' THEN s.category ELSE upper(l.kind) END AS category,
     s.name_id,
-    s.short_name,
+    k.short_name,
     coalesce(f.op, s.op) AS op,
     coalesce(f.level, s.level) AS level,
     s.copy_kind,
@@ -118,6 +118,7 @@ SELECT
 FROM ordered AS g
 INNER JOIN places AS p USING (place)
 INNER JOIN launches AS l ON l.trace_id = p.trace_id AND g.launch_index = l.launch_index
-LEFT JOIN _named_signatures AS s ON l.signature_id = s.signature_id
-LEFT JOIN _signature_calls AS f ON l.inferred_id = f.signature_id
+LEFT JOIN signatures AS s ON l.signature_id = s.signature_id
+LEFT JOIN kernel_names AS k USING (name_id)
+LEFT JOIN signatures AS f ON l.inferred_id = f.signature_id
 LEFT JOIN waits AS w ON g.number = w.number;
