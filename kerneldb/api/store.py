@@ -98,9 +98,11 @@ class WarehouseStore:
         return Path(tempfile.gettempdir(), self.path.name) if self.place.is_lake else self.path
 
     def batch(self) -> contextlib.AbstractContextManager[None]:
-        """A context for the commits of one call."""
-        from kerneldb.warehouse import Warehouse
+        """A context for the commits of one call; what a missing file is made of is begun meanwhile."""
+        from kerneldb.warehouse import Warehouse, template
 
+        if not self.place.is_lake and not self.path.exists():
+            template.prepare()
         return Warehouse(self.place, self._lock_timeout).batch()
 
     def held(self, unit: Unit) -> list[tuple[str, str]]:

@@ -7,9 +7,10 @@ import hashlib
 import os
 import shutil
 import tempfile
+import threading
 import time
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import duckdb
 import platformdirs
@@ -22,11 +23,32 @@ from kerneldb.schemas.loader import statement
 from kerneldb.warehouse import engine, migrate, strangers
 from kerneldb.warehouse.place import Place
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 KEPT: Final = 4
 """Templates of so many versions of kerneldb and DuckDB stay in the user's cache."""
 MAKING: Final = "making-"
 LEFT_S: Final = 3600.0
 """Nobody makes a template for so long."""
+_TURN: Final = threading.Lock()
+
+
+def prepare() -> None:
+    """Begin to make the template where there is none, in a thread: that takes as long as to read a small trace."""
+
+    def make() -> None:
+        with contextlib.suppress(OSError, RuntimeError, duckdb.Error, KerneldbError):
+            _template()
+
+    with contextlib.suppress(OSError, RuntimeError):
+        if not any(_made(platformdirs.user_cache_path("kerneldb", ensure_exists=True))):
+            threading.Thread(target=make, name="kerneldb-template").start()
+
+
+def _made(folder: Path) -> Iterator[Path]:
+    """The template of this version, if there is one."""
+    return folder.glob(f"{_name()}-*.duckdb")
 
 
 def put(path: Path) -> bool:
@@ -88,17 +110,18 @@ def _template() -> bytes:
     """The content of the template, which its name vouches for: a damaged one would break every new database."""
     folder = platformdirs.user_cache_path("kerneldb", ensure_exists=True)
     name = _name()
-    for path in folder.glob(f"{name}-*.duckdb"):
-        content = path.read_bytes()
-        if path.stem == f"{name}-{_digest(content)}":
-            return content
-        path.unlink(missing_ok=True)
-    with tempfile.TemporaryDirectory(prefix=MAKING, dir=folder) as own:
-        made = Path(own, "empty.duckdb")
-        _make(made)
-        content = made.read_bytes()
-        made.replace(folder / f"{name}-{_digest(content)}.duckdb")
-    _tidy(folder)
+    with _TURN:
+        for path in _made(folder):
+            content = path.read_bytes()
+            if path.stem == f"{name}-{_digest(content)}":
+                return content
+            path.unlink(missing_ok=True)
+        with tempfile.TemporaryDirectory(prefix=MAKING, dir=folder) as own:
+            made = Path(own, "empty.duckdb")
+            _make(made)
+            content = made.read_bytes()
+            made.replace(folder / f"{name}-{_digest(content)}.duckdb")
+        _tidy(folder)
     return content
 
 

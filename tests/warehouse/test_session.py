@@ -313,6 +313,26 @@ def test_a_damaged_template_is_made_anew(tmp_path: Path, monkeypatch: pytest.Mon
         assert kept.stat().st_size > size
 
 
+def test_a_template_that_is_prepared_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    making: list[str] = []
+
+    def make(path: Path) -> None:
+        making.append(threading.current_thread().name)
+        path.write_bytes(b"made")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(template, "_make", make)
+    template.prepare()
+    assert template._template() == b"made"
+    template.prepare()
+    assert len(making) == 1
+    for thread in threading.enumerate():
+        if thread.name == "kerneldb-template":
+            thread.join()
+    assert len(making) == 1
+    assert len(list((tmp_path / "cache" / "kerneldb").iterdir())) == 1
+
+
 def test_a_folder_is_no_database(tmp_path: Path) -> None:
     with pytest.raises(WarehouseError, match="cannot be opened: Is a directory"):
         Warehouse.open(tmp_path)
