@@ -199,7 +199,7 @@ def _power(value: float | None) -> str:
 
 
 TIMES: Final = (
-    text("trace", "trace", 18, stretch=True, sortable=False),
+    text("trace", "trace", 18, stretch=True, middle=True, sortable=False),
     text("phase", "phase", 10, sortable=False, rank=2),
     Column("n", "n", 8, sortable=False),
     Column("total_ns", "total", 8, numbers.duration, sortable=False),

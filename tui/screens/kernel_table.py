@@ -86,7 +86,7 @@ COLUMNS: Final[dict[Level, tuple[Column, ...]]] = {
         Column("stream", "stream", 6, rank=4, sortable=False),
         Column("tflops", "TFLOP/s", 7, _rate, rank=5),
         Column("gbs", "GB/s", 7, _rate, rank=6),
-        text("trace", "trace", 14, rank=3, sortable=False),
+        text("trace", "trace", 14, rank=3, middle=True, sortable=False),
     ),
 }
 

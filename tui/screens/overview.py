@@ -77,7 +77,7 @@ STREAM_COLUMNS: Final = (
     text("sparkline", "over time", BINS, sortable=False, rank=1),
 )
 TRACE_COLUMNS: Final = (
-    text("trace", "trace", 20, stretch=True, sortable=False),
+    text("trace", "trace", 20, stretch=True, middle=True, sortable=False),
     text("source", "source", 12, sortable=False, rank=1),
     text("device", "device", 16, sortable=False, rank=3),
     Column("launches", "launches", 10, sortable=False),
