@@ -26,6 +26,7 @@ TOP: Final = "Where the GPU time goes"
 DRAWN: Final = "Timeline"
 TOGETHER_DRAWN: Final = "All of them on one timeline"
 ALIGNED: Final = "Their clocks are the same: what is above each other happened at the same time."
+TOO_MANY: Final = "Their {:,} events are too many for a page that comes at once: kerneldb report has them, as sums."
 APART: Final = "Their clocks have nothing in common: the first launch of each is at the same place."
 
 
@@ -90,7 +91,9 @@ def _sections(ask: Asking, found: Sequence[dict[str, Any]], rule: str | None, li
         yield Section(SETUP, (), (), NO_TIMES)
     yield from counters.sections(ask, [row["trace"] for row in found], rule)
     if placed and live:
-        yield _together(ask, axis)
+        held = sum(events.extent(ask.about(trace=trace)).events for trace in placed)
+        many = Section(TOGETHER_DRAWN, (), (), TOO_MANY.format(held))
+        yield many if held > events.MOST else _together(ask, axis)
     for one in timed:
         yield Section(f"Full names: {one.params['trace']}", (one.table(contents.NAMES),))
 

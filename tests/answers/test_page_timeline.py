@@ -265,7 +265,7 @@ def test_keys_and_clicks(database: Database, tmp_path: Path) -> None:
     assert said["left"] == "0"
 
 
-def test_ranks_are_on_one_timeline(tmp_path: Path) -> None:
+def test_ranks_are_on_one_timeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the clock that they share; each event is there once, and linked with the call of its own rank."""
     database = kerneldb.open(tmp_path / "k.duckdb")
     database.ingest(Path(__file__).parents[1] / "fixtures" / "exchanges-tp2-h200")
@@ -299,6 +299,11 @@ def test_ranks_are_on_one_timeline(tmp_path: Path) -> None:
     )
     assert all(place.endswith(f", {trace}") for trace, _, _, place in found)
     assert header["events"] == sum(one["n"] for one in lanes if one["lane"] not in events.DERIVED)
+    (served,) = (one for one in gather.single(database, names, live=True).sections if one.title == titles[2])
+    assert [block.caption for block in served.blocks] == [drawn.caption]
+    monkeypatch.setattr(events, "MOST", header["events"] - 1)
+    (served,) = (one for one in gather.single(database, names, live=True).sections if one.title == titles[2])
+    assert (served.blocks, f"{header['events']:,} events" in served.text) == ((), True)
 
 
 def test_a_trace_of_the_host_alone_has_a_timeline(tmp_path: Path) -> None:
