@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from kerneldb.errors import KerneldbError, UsageError
 from kerneldb.output.text import escape, shorten
+from kerneldb.output.units import duration
 from kerneldb.report import require
 
 Rows = Sequence[dict[str, Any]]
@@ -156,15 +157,16 @@ def roofline(points: Rows, roofs: Rows) -> dict[str, Any]:
         .mark_text(align="right", dy=-7, fontSize=10)
         .encode(x, y, text="name:N", color=grey)
     )
+    told = [{**row, "time": row["total_ns"] and duration(row["total_ns"])} for row in points]
     dots = (
-        alt.Chart(_data(points))
+        alt.Chart(_data(told))
         .mark_circle(opacity=0.8)
         .encode(
             x,
             y,
             color=_coloured("category", "category", sorted(points, key=lambda row: -(row["total_ns"] or 0))),
             size=alt.Size("total_ns:Q", legend=None, scale=alt.Scale(range=[30, 600])),
-            tooltip=[tip for name, tip in _kernel_tips() if any(row.get(name) is not None for row in points)],
+            tooltip=[tip for name, tip in _kernel_tips() if any(row.get(name) is not None for row in told)],
         )
     )
     return _finished((lines + names + dots).properties(width=WIDTH - 160, height=380))
@@ -176,15 +178,18 @@ def _kernel_tips() -> list[tuple[str, Any]]:
 
     words = {
         "kernel": "kernel", "op": "operator", "input_dims": "shapes", "dtype": "type", "category": "category",
-        "bound": "bound by", "method": "work and bytes from",
+        "bound": "bound by", "method": "work and bytes from", "time": "GPU time",
     }  # fmt: skip
     numbers = {
-        "n": "launches", "total_ns": "GPU time in ns", "intensity": "FLOP/byte", "flops_per_second": "FLOP/s",
+        "n": "launches", "intensity": "FLOP/byte", "flops_per_second": "FLOP/s",
         "bytes_per_second": "bytes/s", "flops": "FLOP of a launch", "moved_bytes": "bytes of a launch",
         "modelled_bytes": "bytes by the shapes", "pct_attainable": "% of attainable",
     }  # fmt: skip
+    forms = {"n": ",", "intensity": ".4~r", "pct_attainable": ".3~r"}
     texts = [(name, alt.Tooltip(f"{name}:N", title=title)) for name, title in words.items()]
-    return texts + [(name, alt.Tooltip(f"{name}:Q", title=title, format=".4~s")) for name, title in numbers.items()]
+    return texts + [
+        (name, alt.Tooltip(f"{name}:Q", title=title, format=forms.get(name, ".4~s"))) for name, title in numbers.items()
+    ]
 
 
 def scatter(

@@ -104,8 +104,9 @@ def test_a_dot_of_the_roofline_tells_shapes_and_where_its_bytes_are_from() -> No
         "the first colour has the most time, as in the timeline"
     )
     assert {tip["title"] for tip in dots["encoding"]["tooltip"]} >= {
-        "shapes", "bytes of a launch", "bytes by the shapes", "work and bytes from",
+        "shapes", "bytes of a launch", "bytes by the shapes", "work and bytes from", "GPU time",
     }  # fmt: skip
+    assert dots["data"]["values"][0]["time"] == "5 ns"
     assert "type" not in {tip["title"] for tip in dots["encoding"]["tooltip"]}
 
 
