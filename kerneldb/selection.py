@@ -83,7 +83,7 @@ class Selection:
             con.register("selection", relation)
         else:
             everything = statement("selection", "few_columns" if few else "everything")
-            rows = _of_traces(con, self.traces) if self.traces else everything
+            rows = _of_traces(con, self.traces, few=few) if self.traces else everything
             con.execute(statement("selection", "bind_rows").format(rows=rows))
 
 
@@ -91,14 +91,15 @@ def _listed(texts: Iterable[str]) -> str:
     return ", ".join(map(literal, texts))
 
 
-def _of_traces(con: Connection, names: Sequence[str]) -> str:
-    """The statement of what `kernels` would hold if there were no other traces.
+def _of_traces(con: Connection, names: Sequence[str], *, few: bool = False) -> str:
+    """The statement of what `kernels` would hold if there were no other traces; `few` as in `Selection.bind`.
 
     One statement, and not a relation of a relation: DuckDB plans the whole view for each of them.
     """
     kept = revived(con, names).items()
     also = "".join(f" OR (trace = {literal(name)} AND timing = {literal(timing)})" for name, timing in kept)
-    return statement("selection", "of_traces").format(names=_listed(names), also=also)
+    kind = "few_of_traces" if few and not also else "of_traces"
+    return statement("selection", kind).format(names=_listed(names), also=also)
 
 
 def revived(con: Connection, names: Sequence[str]) -> dict[str, str]:

@@ -41,8 +41,11 @@ SIZES: Final = ("gemm_m", "gemm_n", "gemm_k", "gemm_batch", "grid_x", "grid_y", 
 ORDERS: Final = ("total", "n", "mean", "min", "max")
 ONLY_OF_LAUNCHES: Final = frozenset({"module"})
 OBJECT: Final = "table, view or macro"
-FEW: Final = frozenset({"tui_overview_busy", "tui_overview_streams"})
-"""Statements that read few columns of the selected launches."""
+FEW: Final = frozenset({
+    "analysis_collective_waits", "analysis_collectives", "analysis_gpu_time", "analysis_iterations", "analysis_overlap",
+    "analysis_selected", "tui_overview_busy", "tui_overview_streams",
+})  # fmt: skip
+"""Statements that read few columns of the selected launches, those of `_kernels`."""
 
 
 @functools.cache
@@ -101,8 +104,10 @@ def ask(warehouse: Warehouse, name: str, params: Params | None = None) -> list[d
 
 
 @contextlib.contextmanager
-def selecting(warehouse: Warehouse, where: str | None, traces: Sequence[str]) -> Iterator[Connection]:
-    """A connection whose statements read the selected launches as `selection`.
+def selecting(
+    warehouse: Warehouse, where: str | None, traces: Sequence[str], *, few: bool = False
+) -> Iterator[Connection]:
+    """A connection whose statements read the selected launches as `selection`; `few` as in `Selection.bind`.
 
     Raises UsageError for an unknown trace, SelectionError for a bad `where`.
     """
@@ -111,7 +116,7 @@ def selecting(warehouse: Warehouse, where: str | None, traces: Sequence[str]) ->
 
     require_traces(warehouse, traces)
     with warehouse.connection() as con, query_errors():
-        Selection(where, tuple(traces)).bind(con)
+        Selection(where, tuple(traces)).bind(con, few=few)
         yield con
 
 
@@ -119,7 +124,7 @@ def selected(
     warehouse: Warehouse, name: str, where: str | None, traces: Sequence[str], params: Params | None = None
 ) -> pa.Table:
     """The rows of a statement file, which reads the selected launches as `selection`. Raises as `selecting` does."""
-    with selecting(warehouse, where, traces) as con:
+    with selecting(warehouse, where, traces, few=name in FEW) as con:
         return table(con, name, params)
 
 

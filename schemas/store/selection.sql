@@ -46,6 +46,9 @@ FROM all_launches WHERE trace IN ({names})
 -- {also} are conditions of quoted literals, each with OR in front, about launches that are primary in traces that are not named.
 SELECT * EXCLUDE (is_primary) FROM all_launches WHERE trace IN ({names}) AND (is_primary{also})
 
+-- name: few_of_traces
+FROM _kernels WHERE trace IN ({names})
+
 -- name: bind_rows
 CREATE OR REPLACE TEMPORARY VIEW selection AS {rows}
 
