@@ -109,7 +109,13 @@ def _together(ask: Asking, axis: timelines.Axis) -> Section:
     """One timeline of all traces of an axis."""
     placed = [ask.about(trace=one.trace) for one in axis.traces]
     found = events.together(placed, axis, events.MOST)
-    drawn = Chart(_caption(found), charts.lanes([]), placed[0].sql("timeline"), events.inlined(found))
+    rows = []
+    for one, ask_one in zip(axis.traces, placed, strict=True):
+        by = (one.first_ns + one.shift_ns) / 1e6
+        for row in ask_one.rows("timeline"):
+            moved = {name: row[name] + by for name in ("from_ms", "to_ms")}
+            rows.append({**row, **moved, "lane": f"{one.trace}, {row['lane']}"})
+    drawn = Chart(_caption(found), charts.lanes(rows), placed[0].sql("timeline"), events.inlined(found))
     return Section(TOGETHER_DRAWN, (drawn,), (), ALIGNED if axis.aligned else APART)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -23,18 +24,21 @@ ITERATIONS: Final = (
 BLOCKS: Final = "▁▂▃▄▅▆▇█"
 PER_BLOCK: Final = 4
 """Bins of the timeline per character."""
+NEAR: Final = 1e-6
+"""Of a character: what sums of fractions are beside it."""
 
 
 def page(report: Report) -> str:
     """The Markdown text."""
     lines = [f"# {_plain(report.title)}", "", _plain(report.subtitle), ""]
     for section in report.sections:
-        lines += _section(section)
+        if body := list(_body(section)):
+            lines += [f"## {_plain(section.title)}", "", *body]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _section(section: Section) -> Iterator[str]:
-    yield from (f"## {_plain(section.title)}", "")
+def _body(section: Section) -> Iterator[str]:
+    """What is below a title: nothing where only a page can draw it."""
     if section.text:
         yield from (_plain(section.text), "")
     for one in section.advice:
@@ -69,7 +73,9 @@ def _lanes(rows: list[dict[str, Any]]) -> Iterator[str]:
         busy = [0.0] * (round(end / width) + 1)
         for row in rows:
             if row["lane"] == lane:
-                busy[int((row["from_ms"] + row["to_ms"]) / 2 / width)] += row["busy"] / PER_BLOCK
+                first, last = row["from_ms"] / width, row["to_ms"] / width
+                for place in range(int(first + NEAR), min(math.ceil(last - NEAR), len(busy))):
+                    busy[place] += row["busy"] * (min(last, place + 1) - max(first, place))
         drawn = "".join(BLOCKS[min(7, int(share * 8))] if share > 0 else " " for share in busy)
         yield f"- {_plain(str(lane))}: `{drawn.rstrip()}`"
 

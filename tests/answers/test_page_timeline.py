@@ -16,7 +16,7 @@ import pytest
 
 import kerneldb
 from kerneldb.api import Database
-from kerneldb.report import changes, contents, events, gather, html
+from kerneldb.report import changes, contents, events, gather, html, markdown
 from kerneldb.report.asking import asking
 from kerneldb.report.model import Chart, Table
 from tests.answers.test_report import browse
@@ -276,6 +276,8 @@ def test_ranks_are_on_one_timeline(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert not [title for title in titles if title.endswith(gather.DRAWN)]
     (drawn,) = report.sections[2].blocks
     assert report.sections[2].text == gather.ALIGNED
+    lanes = re.findall(r"^- (.+), GPU \d, stream \d+: `(.+)`$", markdown.page(report), re.MULTILINE)
+    assert {name for name, _ in lanes} == set(names)
     assert isinstance(drawn, Chart)
     header, lanes = unpacked(base64.b64decode(drawn.events))
     rows = database.sql(
@@ -318,6 +320,7 @@ def test_a_trace_of_the_host_alone_has_a_timeline(tmp_path: Path) -> None:
         assert drawn.caption == "Host over time"
         (lane,) = unpacked(base64.b64decode(drawn.events))[1]
         assert (lane["lane"], lane["duration"]) == ("operators", [3000])
+    assert "## Timeline" not in markdown.page(gather.single(database, ["host"])), "nothing to draw there"
 
 
 def test_a_comparison_has_the_tree_of_modules_and_operators(tmp_path: Path) -> None:
