@@ -341,7 +341,7 @@ const Timeline = (() => {
       for (const title of ["", "name", "n", "time in the range", "%"]) head.append(element("th", title));
       table.append(head);
       for (const [kind, name, n, sum] of rows) { const line = element("tr"); for (const cell of [kind, name, n, time(Math.round(sum)), (100 * sum / (to - from)).toFixed(1)]) line.append(element("td", cell)); table.append(line); }
-      this.told.replaceChildren(element("p", `${time(Math.round(to - from))} from ${time(Math.round(from))}`), table);
+      this.told.replaceChildren(element("p", `${time(Math.round(to - from))} from ${time(Math.round(from))}; % of it, all GPUs and streams together`), table);
     }
 
     help() {

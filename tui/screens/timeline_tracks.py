@@ -240,7 +240,8 @@ def table(rows: Sequence[Mapping[str, Any]], idle: Iterable[Event], first_ns: in
         ("idle", cause, None, ns) for cause, ns in sorted(causes.items(), key=lambda one: -one[1])
     ]
     listed += [(row["kind"], row["name"], row["n"], row["total_ns"]) for row in rows]
-    lines = [f"{duration(span)} from {clock(first_ns, 1)}", "", f"{'':9}{'time':>10}{'%':>7}{'n':>9}  name"]
+    title = f"{duration(span)} from {clock(first_ns, 1)}; % of it, all GPUs and streams together"
+    lines = [title, "", f"{'':9}{'time':>10}{'%':>7}{'n':>9}  name"]
     for kind, name, n, ns in listed:
         number = "" if n is None else format(n, ",")
         lines.append(f"{kind:9}{duration(ns):>10}{100 * ns / span:7.1f}{number:>9}  {cut(safe(name), LONGEST)}")
