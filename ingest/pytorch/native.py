@@ -283,18 +283,18 @@ def _read_arguments(group: str, event: Event, unread: Counter[str]) -> dict[str,
     kinds = fields.NUMBERS[group]
     found = {}
     for name, value in zip(layout.names, record, strict=True):
-        refused = False
+        if value is None:
+            continue
         if name not in layout.numbers:
             text = bytes(value)
         elif kinds.get(name) == "float":
-            real = number(value)
+            real, refused = number(value), not is_real(value)
             text = b"" if math.isnan(real) else plain(real).encode() if math.isfinite(real) else BEYOND
-            refused = value is not None and not is_real(value)
         else:
             kept = whole(value, UINT64 if kinds.get(name) == "unsigned" else INT64)
-            text = b"" if kept is None else b"%d" % kept
-            refused = value is not None and kept is None
-        unread.update([census.no_number(group, event, name)] * refused)
+            text, refused = b"" if kept is None else b"%d" % kept, kept is None
+        if name in layout.numbers and refused:
+            unread[census.no_number(group, event, name)] += 1
         if text:
             found[name] = text
     return found
