@@ -215,7 +215,8 @@ class TolerantReader:
 def _event(event: dict[str, Any]) -> tuple[Event, bool]:
     """An event from a parsed object, and whether lone surrogates of it had to be replaced."""
     values = [_scalar(event.get(name), name in TIMES) for name in FIELDS]
-    halves = any(isinstance(value, str) and repair.LONE_SURROGATE.search(value) for value in values)
+    texts = [value for value in values if isinstance(value, str) and not value.isascii()]
+    halves = any(map(repair.LONE_SURROGATE.search, texts))
     if halves:
         values = [repair.without_surrogates(value) if isinstance(value, str) else value for value in values]
     text, replaced = _text_of_arguments(event.get("args"))
@@ -240,6 +241,8 @@ def _text_of_arguments(args: object) -> tuple[str, bool]:
 
 
 def _scalar(value: object, is_time: bool) -> Scalar:
+    if value is None or type(value) is str or type(value) is int:
+        return value
     if isinstance(value, float) and is_time:
         return value.text if isinstance(value, ExactFloat) else str(value)
     if isinstance(value, bool) or not isinstance(value, str | int | float | None):

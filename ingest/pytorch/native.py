@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import math
 import os
+import re
 import secrets
 import threading
 from collections import Counter, deque
@@ -49,6 +50,7 @@ COUNTED: Final = (*(fields.OLD_NAMES.get(name, name) for name in KNOWN), "", fie
 BEYOND: Final = b"Infinity"
 """No number of JSON: the scan refuses it."""
 TEXTS: Final = ("ph", "cat", "name", "pid", "tid")
+DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]+)?")
 
 
 SPAN: Final = {"thread": pl.UInt32, "ts": pl.Int64, "end": pl.Int64, "kind": pl.Int8, "index": pl.UInt32}
@@ -200,6 +202,9 @@ class Scan:
         """Hand what was found to the scan, in the usual form."""
         events, found.events = found.events, []
         for event in events:
+            written = _written(event)
+            if written and self._scanner.scan(written, 0, len(written), True, True) == len(written):
+                continue
             sorted_events = narrow.Sorted([event])
             chunk.old_categories |= sorted_events.old
             if skipped := sorted_events.skipped():
@@ -256,6 +261,27 @@ def _columns(name: str, group: Group) -> dict[str, Values]:
     for row, text in group.args:
         texts[row] = text_of_json(text)
     return found | ({"args": texts} if any(text is not None for text in texts) else {})
+
+
+def _written(event: Event) -> bytes:
+    """An event as it was read, its parts in the usual order; nothing where one is of an unusual type."""
+    members = []
+    for name in TEXTS:
+        value = getattr(event, name)
+        if type(value) is str or type(value) is int:
+            members.append(b'"%b":%b' % (name.encode(), msgspec.json.encode(value)))
+        elif value is not None:
+            return b""
+    for name, time in (("ts", event.ts), ("dur", event.dur)):
+        if time is None:
+            continue
+        text = time if type(time) is str else repr(time)
+        if DECIMAL.fullmatch(text) is None:
+            return b""
+        members.append(b'"%b":%b' % (name.encode(), text.encode()))
+    if event.args is not NOTHING:
+        members.append(b'"args":%b' % bytes(event.args))
+    return b"{%b}" % b",".join(members)
 
 
 def _usual(event: Event, group: str | None, unread: Counter[str]) -> bytes:
