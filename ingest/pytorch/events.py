@@ -179,6 +179,11 @@ class TolerantReader:
         if parsed is not None:
             self.take([parsed[0]], int(parsed[1] or damaged), None, line)
             return
+        whole, rest = ([], line) if damaged else repair.leading(line)
+        if whole:  # what follows them does not begin as an event does
+            self.take(whole, 0, None, line)
+            self.feed(rest.encode())
+            return
         events, repaired, lost, behind = repair.split_events(line)
         if lost and (parts := GAP.sub("}\n{", line).split("\n"))[1:]:
             for part in parts:

@@ -28,6 +28,7 @@ MISSING_QUOTE: Final = re.compile(r'(?<=[{,])(\s*)([A-Za-z]\w*)"(?=\s*:)')
 LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 """What the escape of one half of a surrogate pair leaves (`\\ud800` alone): neither UTF-8 nor a database takes it."""
 REPLACEMENT: Final = "\ufffd"
+NEXT_OBJECT: Final = re.compile(r"\s*,\s*(?=\{)")
 PADDING: Final = " \r\n\t\0"
 CONTROL: Final = re.compile(r"[\x00-\x1f]+")
 
@@ -50,6 +51,21 @@ def parse_run(text: str) -> list[object] | None:
     except (ValueError, RecursionError):
         return None
     return values if len(values) > 1 else None
+
+
+def leading(text: str) -> tuple[list[object], str]:
+    """The valid values that `text` begins with, each before a comma and another object, and what follows them."""
+    values: list[object] = []
+    position = len(text) - len(text.lstrip())
+    while True:
+        try:
+            value, end = STRICT.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            return values, text[position:]
+        if (gap := NEXT_OBJECT.match(text, end)) is None:
+            return values, text[position:]
+        values.append(value)
+        position = gap.end()
 
 
 def parse_object(text: str) -> tuple[dict[str, Any], int]:

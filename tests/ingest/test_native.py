@@ -56,7 +56,7 @@ def rows(found: Collector) -> dict[str, Any]:
     read = content(found)
     del read["unread"]
     for group in GROUPS:
-        read.pop(f"{group}.order", None)
+        read.pop(f"{group}.id", None)
         columns = sorted(name for name in read if name.startswith(f"{group}."))
         values = zip(*(read.pop(name) for name in columns), strict=True)
         read[group] = columns, sorted(map(repr, values))
@@ -144,6 +144,7 @@ HOSTILE = {
     "a counter": event(ph='"C"', args='{"a": 1, "b": 2.5}') + ", " + event(ph='"C"', args='{"a": NaN}'),
     "counters of a range": event(cat='"cuda_profiler_range"', args='{"sm__cycles": 5}'),
     "empty": "{}",
+    "no event behind a whole one": event(name='"aten::whole"') + ', {"": "X", "ts": [: 5}, ' + event(ts="9"),
 }
 
 BEYOND = ("nested too deep", "nested deep", "names of arguments", "an integer of 65 bits", "an address")
