@@ -351,6 +351,7 @@ def test_the_first_page_fits_a_phone(port: int) -> None:
         assert page.run("$('rows').querySelector('th').offsetWidth") < 340
         assert page.run("[...$('rows').querySelectorAll('th')].map((th) => th.className)") == ["right", ""]
         assert page.run("$('rows').querySelector('th button').title.length") > 200
+        assert page.run("[1e-9, -2.5e-4, 0, 1234567.5].map(cell)") == ["1e-9", "-0.00025", "0", "1,234,567.5"]
 
 
 def test_a_run_of_several_traces_has_a_page_of_them_all() -> None:
