@@ -288,7 +288,11 @@ class Database(InNotebooks):
         return Result(stepping.disagreements(self.warehouse, _several(run_ids)))
 
     def analyze(self, name: str, *, where: str | None = None, traces: Sequence[str] = ()) -> Result:
-        """The rows of the table macro `name` (idle, overlap, collectives, iterations, …) over the selected launches."""
+        """The rows of the table macro `name` (idle, overlap, collectives, iterations, …) over the selected launches.
+
+        Raises UsageError for an unknown name.
+        """
+        queries.require("analysis", [name], queries.analyses())
         return Result(queries.selected(self.warehouse, f"analysis_{name}", where, traces))
 
     def wall_time(self, by: str | None = None, *, where: str | None = None, traces: Sequence[str] = ()) -> Result:

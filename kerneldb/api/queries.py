@@ -41,6 +41,7 @@ SIZES: Final = ("gemm_m", "gemm_n", "gemm_k", "gemm_batch", "grid_x", "grid_y", 
 ORDERS: Final = ("total", "n", "mean", "min", "max")
 ONLY_OF_LAUNCHES: Final = frozenset({"module"})
 OBJECT: Final = "table, view or macro"
+ANALYSIS: Final = "analysis_"
 FEW: Final = frozenset({
     "analysis_collective_waits", "analysis_collectives", "analysis_gpu_time", "analysis_iterations", "analysis_overlap",
     "analysis_selected", "tui_overview_busy", "tui_overview_streams",
@@ -139,6 +140,14 @@ def require(what: str, names: Sequence[str], known: Sequence[str]) -> None:
     for name in names:
         if name not in known:
             raise no_such(what, name, known)
+
+
+@functools.cache
+def analyses() -> list[str]:
+    """The names of the analyses: statement files that begin so."""
+    files = resources.files("kerneldb.schemas").joinpath("queries").iterdir()
+    stems = (file.name.removesuffix(".sql") for file in files)
+    return sorted(stem.removeprefix(ANALYSIS) for stem in stems if stem.startswith(ANALYSIS))
 
 
 def require_traces(warehouse: Warehouse, names: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from kerneldb import report
 from kerneldb.api import Database
 from kerneldb.cli import cli
-from kerneldb.errors import KerneldbError
+from kerneldb.errors import KerneldbError, UsageError
 from kerneldb.report import charts
 
 pytestmark = pytest.mark.slow
@@ -78,6 +78,12 @@ def test_waits_are_told_from_transfers() -> None:
 def test_unknown_endings_are_refused_before_anything_is_asked(compared: Database, tmp_path: Path) -> None:
     code, said = run(compared, "analyze", "phases", "--plot", str(tmp_path / "phases.pdf"))
     assert (code, "the name of a plot ends in .svg, .png or .html" in said) == (2, True)
+
+
+def test_an_unknown_analysis_is_told_by_name(compared: Database) -> None:
+    with pytest.raises(UsageError, match="no analysis 'rooflines'; near: roofline"):
+        compared.chart("rooflines")
+    assert not compared.analyze("collectives").rows()
 
 
 def test_nothing_to_draw_is_said(compared: Database, tmp_path: Path) -> None:
