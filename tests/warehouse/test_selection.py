@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import kerneldb
 from kerneldb.errors import QueryError, SelectionError
 from kerneldb.selection import Selection
 from kerneldb.warehouse import Warehouse
@@ -75,6 +78,17 @@ def test_a_text_without_its_quotes_is_told_so(read: Warehouse, where: str, text:
         read.query(f"SELECT count(*) FROM kernels WHERE {where}")
     with read.connection() as con, pytest.raises(SelectionError, match="near columns"):
         Selection("gemm > duration_ns").relation(con)
+
+
+@pytest.mark.parametrize("name", ["it's {x}; DROP TABLE traces --", '%s \\\' OR 1 = 1 "q"', "{names}"])
+def test_any_name_of_a_trace_selects_it_alone(tmp_path: Path, name: str) -> None:
+    fixtures = Path(__file__).parents[1] / "fixtures"
+    with kerneldb.open(tmp_path / "k.duckdb") as database:
+        database.ingest(fixtures / "nsys" / "r23_cuda_gpu_kern_sum.tsv", name="another")
+        database.ingest(fixtures / "graph-replays-h100.json.gz", name=name)
+        for where in (None, "true"):
+            assert [row["trace"] for row in database.top("trace", where=where, traces=[name]).rows()] == [name]
+            assert {row["trace"] for row in database.analyze("gpu_time", where=where, traces=[name]).rows()} == {name}
 
 
 def test_wrong_types_are_a_selection_error(read: Warehouse) -> None:
