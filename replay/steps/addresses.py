@@ -157,11 +157,11 @@ class Finder:
         for key, fits in options.items():
             for address in fits:
                 wanted[address].append(key)
-        last = deque(key for key in options if self._is_sure(key, options[key]))
+        due = deque(key for key in options if self._is_sure(key, options[key]))
         for key in options:
-            last.append(key)
-            while last:
-                taker = last.popleft()
+            due.append(key)
+            while due:
+                taker = due.popleft()
                 if taker in addresses or not options[taker]:
                     continue
                 address = min(options[taker], key=lambda one: self._off(taker, self._blocks[one]))
@@ -170,7 +170,7 @@ class Finder:
                 for other in wanted[address]:
                     options[other].remove(address)
                     if other not in addresses and self._is_sure(other, options[other]):
-                        last.append(other)
+                        due.append(other)
         return addresses
 
     def _is_sure(self, key: Key, fits: Sequence[str]) -> bool:
