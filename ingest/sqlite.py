@@ -128,7 +128,9 @@ def open_database(path: Path) -> Iterator[Database]:
         with _readable(path, header) as uri, _connected(uri) as connection:
             connection.text_factory = _text
             connection.execute(TRY).fetchone()
-            yield Database(path, connection, uri)
+            database = Database(path, connection, uri)
+            database.refuse_endless()
+            yield database
     except sqlite3.Error as error:
         raise _unreadable(path, error) from error
 
@@ -219,12 +221,16 @@ class Database:
         if self._tables is None:
             names = self._names("table", "view")
             self._tables = {name: columns for name in names if (columns := self._columns(name)) is not None}
-            for view in self.views() & self._tables.keys():
-                self._refuse_recursive(view)
         return self._tables
 
+    def refuse_endless(self) -> None:
+        """Raise UnreadableTraceError for a view that may have rows without end, before any is read."""
+        for view in sorted(self.views()):
+            if self._columns(view) is not None:
+                self._refuse_recursive(view)
+
     def _refuse_recursive(self, view: str) -> None:
-        """Raise UnreadableTraceError for a view that may have rows without end: its plan shows it beforehand."""
+        """Raise UnreadableTraceError for such a view: its plan shows it beforehand."""
         plan = self.rows(" ".join(("EXPLAIN QUERY PLAN SELECT * FROM", quoted(view))))
         if any(RECURSIVE in detail for *_, detail in plan):
             message = (

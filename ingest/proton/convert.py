@@ -267,7 +267,7 @@ def _write_sums(
     output.report.add("note", "sums of kernels without a time", kept["total_ns"].null_count())
     summed = kept.group_by("device", "signature_id", "phase", maintain_order=True).agg(**sums)
     output.write("rollups", summed.with_columns(origin=pl.lit("report"), timing=pl.lit("timeline")))
-    output.report.add("stored", "sums of kernels", summed.height)
+    output.report.add("stored", "kernels of frames, as sums per outermost scope", kept.height)
     listed = [
         (signature, key, value)
         for signature, own in zip(signed["signature_id"], values, strict=True)

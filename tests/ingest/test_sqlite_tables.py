@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kerneldb.errors import TraceError, UnreadableTraceError
+from tests.fuzz import corpus, mutations
 from tests.ingest import sizes
 from tests.ingest.conversion import convert_file
 from tests.nvprof.test_nvprof import nvvp
@@ -67,3 +70,24 @@ def test_a_view_without_end_is_refused(field: Path, tmp_path: Path) -> None:
     path = field / "hostile" / "endless-view.sqlite"
     with pytest.raises(UnreadableTraceError, match="view NVTX_EVENTS is recursive and may never end"):
         convert_file(path, tmp_path / "spool")
+
+
+ENDLESS = [name for name, one in corpus.FORMATS.items() if one.mutate is mutations.sqlite]
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_no_reader_asks_a_view_without_end(tmp_path: Path, kind: str) -> None:
+    ((name, content),) = corpus.FORMATS[kind].all()[0].items()
+    whole = tmp_path / name
+    whole.write_bytes(content)
+    for number, table in enumerate(sizes.tables(whole)):
+        changed = tmp_path / str(number) / name
+        changed.parent.mkdir()
+        changed.write_bytes(content)
+        with contextlib.closing(sqlite3.connect(changed)) as con:
+            named = con.execute("SELECT name FROM pragma_table_info(?)", (table,))
+            columns = [f'n AS "{column}"' for (column,) in named]
+            con.execute(f'ALTER TABLE "{table}" RENAME TO moved')
+            con.execute(f'CREATE VIEW "{table}" AS ' + mutations.ENDLESS.format(", ".join(columns)))
+        with pytest.raises(UnreadableTraceError, match=f"its view {table} is recursive and may never end"):
+            convert_file(changed, tmp_path / str(number) / "spool")

@@ -69,6 +69,13 @@ def test_a_tree_is_summed_by_kernel_and_by_scope(tmp_path: Path) -> None:
     assert trace.rows("devices", "arch", "multiprocessors", "clock_mhz") == [("sm_90", 132, 1980.0)]
 
 
+def test_kernels_of_one_sum_are_each_counted(tmp_path: Path) -> None:
+    scopes = node("a", kernel("gemm", 1, 5)), node("b", kernel("gemm", 2, 6))
+    found = read(tmp_path, json.dumps([node("ROOT", node("step", *scopes)), DEVICES]))
+    assert found.table("rollups").select("n", "total_ns").rows() == [(3, 11)]
+    assert found.accounted == found.report("read")["frames"]
+
+
 def test_scopes_keep_their_values(tmp_path: Path) -> None:
     trace = read(tmp_path, json.dumps(tree()))
     ranges = {name: (kind, path) for name, kind, path in trace.rows("ranges", "name", "kind", "path")}
