@@ -34,6 +34,7 @@ FIGURES: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 """What is compared, as sums of metrics: of the first ones that a page has."""
 POINTS = "occupancy"
+SERVED = "L2 bytes"
 SHARE = 0.03
 SMALL = 32 * 1024
 """Bytes (a thousand sectors) that are as good as none, per launch."""
@@ -57,9 +58,15 @@ Side = Mapping[Key, Sequence[Launch]]
 
 @dataclass(slots=True)
 class Agreement:
-    """How near a figure is: shares of time within the bound, the ratio of sums, offsets with time, kernels outside."""
+    """How near a figure is: shares of time within the bound, the ratio of sums, offsets with time, kernels outside.
+
+    `or_served_pct` also takes kernels whose DRAM bytes are off by at most as small a share of what the L2 served: what
+    of it came from DRAM is what the L2 did not happen to have. `apart_pct` adds up how far kernels are off.
+    """
 
     kernels_pct: float = 0.0
+    or_served_pct: float | None = None
+    apart_pct: float = 0.0
     launches_pct: float = 0.0
     sum_off_pct: float = 0.0
     median_off: float = 0.0
@@ -135,6 +142,14 @@ def _agreement(name: str, keys: Sequence[Key], mine: Side, its: Side, times: Map
     found, shared = Agreement(), sum(times[key] for key in keys)
     means = {key: (_mean(name, mine[key]), _mean(name, its[key])) for key in keys}
     found.kernels_pct = 100 * sum(times[key] for key in keys if near(name, *means[key])) / shared
+    if name.startswith("DRAM") and all(SERVED in one.figures for key in keys for one in its[key]):
+        served = {key: SHARE * _mean(SERVED, its[key]) for key in keys}
+        agreeing = (key for key, (a, b) in means.items() if near(name, a, b) or abs(a - b) <= served[key])
+        found.or_served_pct = 100 * sum(times[key] for key in agreeing) / shared
+    weights = {key: sum(one.weight for one in its[key]) for key in keys}
+    whole = sum(pair[1] * weights[key] for key, pair in means.items())
+    if whole:
+        found.apart_pct = 100 * sum(abs(a - b) * weights[key] for key, (a, b) in means.items()) / whole
     sums = [sum(pair[side] * times[key] for key, pair in means.items()) for side in (0, 1)]
     found.sum_off_pct = 100 * (sums[0] / sums[1] - 1) if sums[1] else 0.0
     found.median_off, found.p90_off = (_quantile(name, means, times, share) for share in (0.5, 0.9))
@@ -183,10 +198,12 @@ def text(report: Mapping[str, Any]) -> str:
     lines = [f"{report['kernels']} kernels, {report['in_both']} in both: {report['time_in_both_pct']:.2f} % of time"]
     for name, one in report.items():
         if isinstance(one, Agreement):
-            lines.append(
-                f"{name}: within for {one.kernels_pct:.2f} % by kernel, {one.launches_pct:.2f} % by launch, sum "
-                f"{one.sum_off_pct:+.2f} %, off by {one.median_off:.2f} (median), {one.p90_off:.2f} (90 % of time)"
-            )
+            served = "" if one.or_served_pct is None else f", or of L2 bytes {one.or_served_pct:.2f} %"
+            lines += [
+                f"{name}: within for {one.kernels_pct:.2f} % by kernel{served}, {one.launches_pct:.2f} % by launch",
+                f"    sum {one.sum_off_pct:+.2f} %, apart {one.apart_pct:.2f} %, off by {one.median_off:.2f} (median), "
+                f"{one.p90_off:.2f} (90 % of time)",
+            ]
             lines += [f"    {kernel}" for kernel in one.worst]
     return "\n".join(lines)
 
