@@ -6,6 +6,7 @@ answer. SQL runs as in `Database.sql`: it can change nothing and reach no file.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib.resources
 import io
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.result import Result
 from kerneldb.errors import KerneldbError, UsageError
+from kerneldb.files import stamp_of
 from kerneldb.output import records
 from kerneldb.output.text import harmless
 from kerneldb.output.values import python_values
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from kerneldb.api import Database
+    from kerneldb.api.completion import Words
     from kerneldb.api.queries import Connection
+    from kerneldb.files import Stamp
 
 NEEDED: Final = ("starlette", "uvicorn")
 HOST: Final = "127.0.0.1"
@@ -81,7 +85,8 @@ def application(database: Database, token: str) -> Starlette:
         "/api/timeline": _window, **{f"/api/timeline/{name}": _live(answer) for name, answer in LIVE.items()},
     }  # fmt: skip
     routes = [Route(path, _guarded(page, database, token)) for path, page in pages.items()]
-    routes.append(Route("/api/query", _guarded(_query, database, token), methods=["POST"]))
+    posted = {"/api/query": _query, "/api/complete": _complete}
+    routes += [Route(path, _guarded(page, database, token), methods=["POST"]) for path, page in posted.items()]
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"], www_redirect=False)
     return Starlette(routes=routes, middleware=[hosts])
 
@@ -236,9 +241,10 @@ def _compare(database: Database, asked: Any) -> Response:
 
 
 def _schema(database: Database, _: Any) -> Response:
-    """Tables, views and macros with their columns and comments, for completion."""
+    """Tables, views and macros with their columns and comments; who reads them anew also has new words completed."""
     from starlette.responses import JSONResponse
 
+    _words.cache_clear()
     wanted = ("object", "kind", "column_name", "type", "meaning")
     return JSONResponse([[row[name] for name in wanted] for row in _documented(database)])
 
@@ -247,6 +253,31 @@ def _documented(database: Database) -> list[dict[str, Any]]:
     from kerneldb.api.queries import statement
 
     return database.sql(statement("serve_schema")).rows()
+
+
+def _complete(database: Database, asked: Any) -> Response:
+    """What can stand between the texts `before` and `after` the cursor, as in the SQL screen of the TUI.
+
+    JSON with `begun`, the part of `before` that a word replaces, and the words as `found`.
+    """
+    from starlette.responses import JSONResponse
+
+    before, after = (asked.get(side) if isinstance(asked, dict) else None for side in ("before", "after"))
+    if not isinstance(before, str) or not isinstance(after, str):
+        raise KerneldbError("before and after have to be texts")
+    offers = _words(database, stamp_of(database.path)).at(before, after)
+    return JSONResponse({"begun": offers.begun, "found": [dataclasses.asdict(one) for one in offers.found]})
+
+
+@functools.lru_cache(maxsize=1)
+def _words(database: Database, _: Stamp) -> Words:
+    """What completion offers as long as the file stays as it is. Nothing is selected here: macros read all launches."""
+    from kerneldb.api import completion
+
+    with database.warehouse.connection() as con:
+        found = completion.words(con).all
+    kept = (one for one in found if one.word != "selection")
+    return completion.Words([dataclasses.replace(one, word=one.word.replace("('selection')", "()")) for one in kept])
 
 
 def _query(database: Database, asked: Any) -> Response:

@@ -23,7 +23,7 @@ import kerneldb
 from kerneldb.api import Database
 from kerneldb.errors import QueryError
 from tests.answers.test_report import EVIL
-from tests.browser import CHROMIUM, browser, needs_browser
+from tests.browser import CHROMIUM, Page, browser, needs_browser
 
 pytest.importorskip("starlette")
 from kerneldb.report import contents, events, gather, html, live, serve
@@ -273,33 +273,6 @@ def test_numbers_beyond_64_bits_name_nothing(port: int) -> None:
     assert (found.status, found.text) == (200, "null")
 
 
-TYPED = """<script>window.ready.then(async () => {
-  const tab = new KeyboardEvent("keydown", {key: "Tab", cancelable: true});
-  sql.value = "FROM kernels SELECT max(duration_n";
-  sql.setSelectionRange(99, 99);
-  sql.dispatchEvent(tab);
-  sql.setRangeText(") AS m", sql.selectionStart, sql.selectionStart, "end");
-  await run();
-  const again = () => {
-    const key = new KeyboardEvent("keydown", {key: "Tab", cancelable: true});
-    sql.dispatchEvent(key);
-    return key.defaultPrevented;
-  };
-  sql.value = "FROM kernels SELECT d"; sql.setSelectionRange(99, 99);
-  const offered = [again(), sql.getAttribute("aria-activedescendant")];
-  offered.push(document.getElementById("chosen")?.textContent[0]);
-  sql.dispatchEvent(new KeyboardEvent("keydown", {key: "Escape"}));
-  offered.push(offer.hidden, again(), sql.hasAttribute("aria-activedescendant"));
-  document.querySelector("#rows th button").focus(); document.activeElement.click();
-  offered.push(document.activeElement.textContent);
-  sql.value = "FROM kernels SELECT max(duration_ns) AS m";
-  const out = document.createElement("pre");
-  out.id = "told";
-  out.textContent = [sql.value, $("rows").textContent, $("before").length, $("wrong").textContent, offered].join("|");
-  document.body.append(out);
-});</script>"""
-
-
 def said_by(port: int, path: str, folder: Path) -> str:
     """What a page says in the element `told`, in a browser that has the token."""
     return said_at(f"http://{serve.HOST}:{port}{path}{'&' if '?' in path else '?'}token={TOKEN}", folder)
@@ -313,31 +286,108 @@ def said_at(url: str, folder: Path) -> str:
     return str(told)
 
 
+@contextmanager
+def box(port: int, *size: int) -> Iterator[Page]:
+    """The first page, in a browser that has the token, with the box for SQL."""
+    url = f"http://{serve.HOST}:{port}/"
+    with browser(*size) as page:
+        page.call("Network.setCookie", name=serve.COOKIE.format(port=port), value=TOKEN, url=url)
+        page.go(url, "window.ready")
+        yield page
+        assert page.wrong == []
+
+
+def wait(page: Page, condition: str) -> None:
+    look = f"() => {condition} ? done() : requestAnimationFrame(look)"
+    page.run(f"new Promise((done) => {{ const look = {look}; look(); }})")
+
+
+def begin(page: Page, text: str) -> None:
+    page.run(f"closed(), sql.focus(), sql.value = {json.dumps(text)}, sql.setSelectionRange(999, 999)")
+
+
+def tab(page: Page, text: str) -> None:
+    """Write a text and press Tab behind it; wait until words are offered or one was taken."""
+    begin(page, text)
+    page.press("Tab")
+    wait(page, f"!offer.hidden || sql.value !== {json.dumps(text)} || leaves")
+
+
+OFFERED = "[...offer.children].map((line) => line.dataset.word)"
+
+
 @needs_browser
-def test_the_box_completes_and_shows(
-    port: int, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = serve._page
-    monkeypatch.setattr(serve, "_page", lambda *a, **k: with_script(page(*a, **k)))
-    told = said_by(port, "/", tmp_path)
+def test_the_box_completes_and_shows(port: int, database: Database) -> None:
     (row,) = database.sql("SELECT max(duration_ns) AS m FROM kernels").rows()
-    first, _, keys = told.rpartition("|")
-    assert first == f"FROM kernels SELECT max(duration_ns) AS m|m ▲{row['m']:,}|2|"
-    assert keys == "true,chosen,d,true,false,false,m ▲"
+    with box(port) as page:
+        tab(page, "FROM kernels SELECT max(duration_n")
+        assert page.run("sql.value") == "FROM kernels SELECT max(duration_ns"
+        page.run("sql.setRangeText(') AS m', sql.selectionStart, sql.selectionStart, 'end')")
+        page.run("run()")
+        assert page.run("[$('rows').textContent, $('before').length]") == [f"m{row['m']:,}", 2]
+        page.run("document.querySelector('#rows th button').click()")
+        assert page.run("document.activeElement.textContent") == "m ▲"
+        tab(page, "FROM kernels SELECT d")
+        shown = "[sql.getAttribute('aria-activedescendant'), document.getElementById('chosen')?.textContent[0]]"
+        assert page.run(shown) == ["chosen", "d"]
+        page.press("Escape")
+        assert page.run("[offer.hidden, sql.hasAttribute('aria-activedescendant')]") == [True, False]
+        page.press("Tab")
+        assert page.run("document.activeElement.id") == "run", "Escape, then Tab leaves"
 
 
-def with_script(response: Any) -> Any:
-    from starlette.responses import HTMLResponse
+@needs_browser
+def test_the_box_completes_values_within_quotes(port: int) -> None:
+    with box(port) as page:
+        tab(page, "FROM kernels WHERE category = 'GE")
+        assert page.run("sql.value") == "FROM kernels WHERE category = 'GEMM'"
+        tab(page, "FROM kernels WHERE trace = '<")
+        assert page.run("sql.value") == f"FROM kernels WHERE trace = '{EVIL[:40].replace(chr(39), chr(39) * 2)}'"
+        tab(page, "FROM kernels WHERE category = '")
+        assert "'GEMM'" in page.run(OFFERED)
+        page.press("G", "E", "Tab")
+        assert page.run("sql.value") == "FROM kernels WHERE category = 'GEMM'"
+        begin(page, "FROM kernels WHERE category = 'GE'")
+        page.run("sql.setSelectionRange(33, 33)")
+        page.press("Tab")
+        wait(page, "sql.value.includes('GEMM')")
+        assert page.run("sql.value") == "FROM kernels WHERE category = 'GEMM'"
+        tab(page, "FROM kernels WHERE category = 'nosuch")
+        page.press("Tab")
+        assert page.run("document.activeElement.id") == "run", "nothing is offered: Tab leaves"
 
-    return HTMLResponse(response.body.decode().replace("</body>", TYPED + "</body>"))
+
+def test_completion_is_that_of_the_editor(port: int, database: Database) -> None:
+    def words(before: Any, after: str = "") -> list[str]:
+        found = json.loads(known(port, "/api/complete", {"before": before, "after": after}).text)
+        return [one["word"] for one in found["found"]]
+
+    assert words("FROM kernels WHERE category = 'ge")[0] == "'GEMM'"
+    assert "idle_gaps()" in words("FROM idle_"), "macros are asked of all launches"
+    assert not any("selection" in word for word in words("FROM "))
+    database.sql("FROM idle_gaps() LIMIT 1").rows()
+    assert known(port, "/api/complete", {"before": 1, "after": ""}).status == 400
+    assert known(port, "/api/complete", []).status == 400
+    assert Answer(port, "/api/complete", {"before": "", "after": ""}).status == 403
+
+
+def test_completion_knows_what_was_read_meanwhile(tmp_path: Path) -> None:
+    found = kerneldb.open(tmp_path / "k.duckdb")
+    found.ingest(FIXTURES / "stacks-memory-h200.json.gz", name="early")
+
+    def traces() -> list[str]:
+        answer = serve._complete(found, {"before": "FROM kernels WHERE trace = '", "after": ""})
+        return [one["word"] for one in json.loads(bytes(answer.body))["found"]]
+
+    assert traces() == ["'early'"]
+    found.ingest(FIXTURES / "graph-replays-h100.json.gz", name="late")
+    assert set(traces()) == {"'early'", "'late'"}
 
 
 @needs_browser
 def test_the_first_page_fits_a_phone(port: int) -> None:
     """Also where a trace has a long name; and it asks nobody else."""
-    with browser(390, 844) as page:
-        page.go(f"http://{serve.HOST}:{port}/?token={TOKEN}", "0")
-        page.go(f"http://{serve.HOST}:{port}/", "window.ready")
+    with box(port, 390, 844) as page:
         assert page.run("[document.documentElement.scrollWidth, window.innerWidth]") == [390, 390]
         page.run("sql.focus()")
         page.press("Escape", "Tab", "Enter")
