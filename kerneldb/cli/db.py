@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import click
-from click.shell_completion import get_completion_class
 
+from kerneldb.cli import shells
 from kerneldb.cli.console import emit, note
 from kerneldb.cli.options import READ_WAIT_S, lock_timeout_option, objects, open_database, output_options
 from kerneldb.cli.root import chosen_database, db, refuse
@@ -105,9 +105,10 @@ def completion(ctx: click.Context, shell: str) -> None:
       kerneldb db completion zsh > "${fpath[1]}/_kerneldb"
       kerneldb db completion fish > ~/.config/fish/completions/kerneldb.fish
     """
+    from click.shell_completion import get_completion_class
+
+    shells.register()
     kind = get_completion_class(shell)
     if kind is None:
         refuse(f"no completion for {shell}")
-    script = kind(ctx.find_root().command, {}, "kerneldb", "_KERNELDB_COMPLETE").source()
-    # Click's script for fish ends a name, and what is said about an option, at the first comma.
-    click.echo(script.replace('(string split "," $completion)', '(string split --max 1 "," $completion)'))
+    click.echo(kind(ctx.find_root().command, {}, "kerneldb", shells.VARIABLE).source())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kerneldb.cli import working
+from kerneldb.cli import shells, working
 from kerneldb.cli.console import note
 from kerneldb.cli.root import Settings, chosen_database, refuse
 from kerneldb.output import FORMATS, Format, Output, format_of
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., None])
 
 WORD = re.compile(r"\w+|'[\w:.+/ -]+'")
-"""What completion puts into a condition."""
+"""What completion puts into a condition outside of double quotes."""
 LOCK_TIMEOUT_S = 30.0
 READ_WAIT_S = 3.0
 """How long commands that only read, and have no --lock-timeout, wait for a writer; a commit rarely takes longer."""
@@ -71,8 +71,9 @@ def phases(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> 
 def conditions(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """A condition with its last word completed: a column of `kernels`, or a value that one of its columns has.
 
-    Of names that the database holds only those that say nothing to a shell, between quotes or not. In any case of
-    letters, but of one alone: a shell takes back what its offers do not have in common.
+    Of names that the database holds only those that say nothing to a shell: within double quotes they may have blanks,
+    brackets and the like. In any case of letters, but of one alone: a shell takes back what its offers do not have in
+    common.
     """
     return _completed_sql(ctx, incomplete, lambda words: words.in_condition(incomplete))
 
@@ -89,12 +90,18 @@ def _completed_sql(ctx: click.Context, incomplete: str, offered: Callable[[Words
         with warehouse.connection() as con:
             offers = offered(completion.words(con))
         begun, start = offers.begun, incomplete[: len(incomplete) - len(offers.begun)]
-        words = [one.word for one in offers.found if WORD.fullmatch(one.word)]
+        says_nothing = _quoted if shells.open_quote() == '"' else WORD.fullmatch
+        words = [one.word for one in offers.found if says_nothing(one.word)]
         words = [word for word in words if word.lower().startswith(begun.lower())]
         spelled = sorted({word[: len(begun)] for word in words}, key=lambda one: (one != begun, one))[:1]
         return [start + word for word in words if [word[: len(begun)]] == spelled]
 
     return _answered(ctx, found)
+
+
+def _quoted(word: str) -> bool:
+    """Whether a shell takes the word as it is within double quotes."""
+    return shells.ACTIVE.search(word) is None and escape(word) == word
 
 
 def _completed(

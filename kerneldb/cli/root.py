@@ -189,6 +189,10 @@ class Root(Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """As in click; no text that is written drives the terminal."""
+        if "_KERNELDB_COMPLETE" in os.environ:
+            from kerneldb.cli import shells
+
+            shells.register()
         with terminal.guarded():
             return super().main(*args, **kwargs)
 

@@ -286,8 +286,9 @@ def test_completion_offers_columns_and_values_in_a_condition(shared_database: Pa
 
 
 def test_completion_offers_tables_behind_from_in_a_statement(shared_database: Path) -> None:
-    found = offered(f'kerneldb --db {shared_database} query "SELECT 1 FROM kernels JOIN id', 4)
-    assert found == "\n"  # macros have characters that shells take apart
+    found = offered(f'kerneldb --db {shared_database} query "SELECT 1 FROM kernels JOIN idle_g', 4)
+    assert found == "plain,SELECT 1 FROM kernels JOIN idle_gaps('selection')\n"
+    assert offered(f"kerneldb --db {shared_database} query idle_g", 4) == "\n", "a shell takes brackets apart"
     found = offered(f'kerneldb --db {shared_database} query "SELECT 1 FROM kernels JOIN kernel_n', 4)
     assert found == "plain,SELECT 1 FROM kernels JOIN kernel_names\n"
 
@@ -303,6 +304,18 @@ def test_completion_takes_back_nothing_that_was_typed(tmp_path: Path) -> None:
     for typed, offers in (("X", {"'Xab'", "'Xac'"}), ("x", {"'xad'"}), ("XA", {"'Xab'", "'Xac'"}), ("xad", {"'xad'"})):
         found = offered(f"kerneldb --db {tmp_path / 'k.duckdb'} top --where \"trace = '{typed}", 5)
         assert set(re.findall("'[^']*'", found)) == offers, typed
+
+
+def test_completion_offers_blanks_and_brackets_within_double_quotes_alone(tmp_path: Path) -> None:
+    with kerneldb.open(tmp_path / "k.duckdb") as db:
+        for place, name in enumerate(("of two <4>", "of `ls`", "of 9!x", 'of "q"', "of a\\b")):
+            trace = Trace()
+            trace.kernel("k", 1000, 100 + place, 1)
+            (tmp_path / "t.json").write_text(kineto(trace))
+            db.ingest(tmp_path / "t.json", name=name)
+    line = f"kerneldb --db {tmp_path / 'k.duckdb'} top --where"
+    assert offered(f"{line} \"trace = 'of", 5) == "plain,trace = 'of two <4>'\n"
+    assert offered(f"{line} trace\\ =\\ \\'of", 5) == "\n"
 
 
 def test_completion_hands_no_value_to_a_shell_that_it_would_run(tmp_path: Path) -> None:

@@ -29,8 +29,11 @@ TYPED: Final = {
     "kerneldb top --trace st": "step",
     "kerneldb top --where durat": "duration_ns",
     "kerneldb top --where \"category = 'GE": "GEMM'",
+    "kerneldb top --where \"short_name = 'Memse": "Memset (Device)'",
+    "kerneldb top --trace=st": "--trace=step",
 }
-"""What is typed, and what stands there then: of a command, a trace, a column and a value."""
+"""What is typed, and what stands there then: of a command, a trace, a column, a value, one with a blank, behind `=`."""
+QUOTED: Final = "kerneldb top --where=\"category = 'GE"
 SETUP: Final = {
     "bash": ("--rcfile", "rc", "-i"),
     "zsh": ("-i",),
@@ -91,7 +94,8 @@ def test_tab_completes(shell: str, tmp_path: Path, shared_database: Path) -> Non
         pytest.skip(f"no {shell} on this machine")
     with at_terminal(shell, tmp_path, shared_database) as terminal:
         terminal.waits_for("READY> ")
-        for typed, completed in TYPED.items():
+        quoted = {} if shell == "zsh" else {QUOTED: "GEMM'"}  # which zsh cannot
+        for typed, completed in (TYPED | quoted).items():
             terminal.type(typed + "\t")
             terminal.waits_for(completed)
             terminal.type("\x15")  # an empty line again
