@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 from typing import TYPE_CHECKING, Any, Final
+
+from kerneldb.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +38,7 @@ class Result:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Iterate over the rows as dictionaries."""
+        self._require_names()
         for batch in self._table.to_batches(BATCH_ROWS):
             yield from batch.to_pylist(maps_as_pydicts="lossy")
 
@@ -64,9 +68,13 @@ class Result:
         return self._table
 
     def pl(self) -> pl.DataFrame:
-        """The rows as a Polars DataFrame."""
+        """The rows as a Polars DataFrame, in which names are unique.
+
+        Raises UsageError, with a remedy, where two columns have one name; `arrow()` and `df()` hold both.
+        """
         import polars as pl
 
+        self._require_names()
         return pl.DataFrame(self._table)
 
     def df(self) -> pd.DataFrame:
@@ -79,8 +87,8 @@ class Result:
         try:
             import pandas as pd
         except ModuleNotFoundError as error:
-            error.add_note("df() needs pandas (pip install pandas); pl() gives a Polars, arrow() a pyarrow table")
-            raise
+            text = "df() needs pandas (pip install pandas); pl() gives a Polars, arrow() a pyarrow table"
+            raise ModuleNotFoundError(text, name=error.name) from error
         found = self._table.to_pandas()
         for place, (field, column) in enumerate(zip(self._table.schema, self._table.columns, strict=True)):
             if pa.types.is_integer(field.type) and column.null_count:
@@ -89,8 +97,15 @@ class Result:
         return found
 
     def rows(self) -> list[dict[str, Any]]:
-        """The rows as dictionaries."""
+        """The rows as dictionaries. Raises UsageError, as `pl` does, where a dictionary would lose a column."""
         return list(self)
+
+    def _require_names(self) -> None:
+        """Raise UsageError where two columns have one name."""
+        if repeated := [name for name, n in collections.Counter(self.columns).items() if n > 1]:
+            first = repeated[0]
+            named = " and ".join(map(repr, repeated))
+            raise UsageError(f"several columns are named {named}; give each its own name: {first} AS {first}_2")
 
     def head(self, count: int) -> Result:
         """The first `count` rows."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kerneldb.api.result import NOTEBOOK_ROWS, Result
+from kerneldb.errors import UsageError
 
 
 def of(**columns: pa.Array) -> Result:
@@ -44,9 +45,21 @@ def test_a_notebook_shows_the_first_rows_and_counts_the_others() -> None:
 def test_without_pandas_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     result = of(n=wide(1))
-    with pytest.raises(ModuleNotFoundError) as error:
+    with pytest.raises(ModuleNotFoundError, match="pip install pandas"):
         result.df()
-    assert "pip install pandas" in error.value.__notes__[0]
+
+
+def test_two_columns_of_one_name_are_told_where_only_one_could_be_kept() -> None:
+    result = Result(pa.table([wide(1), wide(2), wide(3)], ["n", "m", "n"]))
+    for way in (result.pl, result.rows):
+        with pytest.raises(UsageError, match=r"named 'n'; .* n AS n_2"):
+            way()
+    assert result.arrow().column_names == ["n", "m", "n"]
+
+
+def test_pandas_holds_two_columns_of_one_name() -> None:
+    pytest.importorskip("pandas")
+    assert list(Result(pa.table([wide(1), wide(2)], ["n", "n"])).df().columns) == ["n", "n"]
 
 
 def test_pandas_has_the_rows() -> None:
