@@ -455,7 +455,7 @@ class KerneldbApp(Typing):
 
         self.push_screen(CopyMenu(copies(self)), lambda text: self.copy(text) if text else None)
 
-    def action_export(self) -> None:
+    async def action_export(self) -> None:
         """Write all that is selected to a file."""
         from kerneldb.tui.commands import export
         from kerneldb.tui.dialogs import AskPath
@@ -464,6 +464,10 @@ class KerneldbApp(Typing):
             if path is not None:
                 self.run_worker(export(self, path), group="export")
 
+        if nothing := self.pane.nothing_to_export():
+            self.notify(nothing, title="Export", severity="warning", markup=False)
+            await self.let_go()
+            return
         self.push_screen(AskPath(self.store.path.parent, self.pane.EXPORTS), chosen)
 
     def action_open(self) -> None:

@@ -191,6 +191,9 @@ class CopyMenu(Pick[str]):
 class AskLine(Window[Answer]):
     """One line, and what is wrong with it."""
 
+    REPLACED: ClassVar[bool] = False
+    """Whether what is typed takes the place of what stands there."""
+
     def __init__(self, title: str, hint: str, value: str = "") -> None:
         super().__init__(title)
         self._hint = hint
@@ -198,7 +201,7 @@ class AskLine(Window[Answer]):
 
     def compose_box(self) -> ComposeResult:
         """The line, a hint, and a problem once there is one."""
-        yield Input(self._value, select_on_focus=False)
+        yield Input(self._value, select_on_focus=self.REPLACED)
         yield Static(self._hint, classes="window--hint", markup=False)
         yield Static("", classes="window--problem", markup=False)
 
@@ -228,6 +231,8 @@ class AskText(AskLine[str]):
 
 class AskPath(AskLine[Path]):
     """A file to write; the suffix of its name selects the format. Existing files are not overwritten."""
+
+    REPLACED = True
 
     def __init__(self, folder: Path, what: str) -> None:
         hint = f"Writes {what}.\nThe suffix says the format: {' '.join(FORMATS)}"

@@ -107,6 +107,10 @@ class Pane(Widget):
         """Entries of the copy menu about what the cursor is on; those without a text are left out."""
         return []
 
+    def nothing_to_export(self) -> str:
+        """Why `export` would write nothing; empty where it writes something."""
+        return ""
+
     async def export(self, path: Path) -> int:
         """Write all that is selected (not only what is visible) to `path`; returns the number of rows.
 

@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 
 import kerneldb
 from kerneldb.output.values import python_values
-from kerneldb.tui.dialogs import Page
+from kerneldb.tui.dialogs import AskPath, Page
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens.sql import OLDER, SqlEditor
 from kerneldb.tui.widgets.table import Table
@@ -220,6 +220,24 @@ def test_rows_with_such_values_are_shown_and_sorted(trace_database: Path) -> Non
             assert not {"days", "part"} & set(seen)
             await press(pilot, "enter")
             assert isinstance(app.screen, Page)
+
+    driven(flow)
+
+
+def test_a_statement_that_failed_has_nothing_to_export(trace_database: Path) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
+            await run(app, pilot, "SELECT b")
+            await press(pilot, "f4")
+            assert not isinstance(app.screen, AskPath)
+            assert "failed" in [one.message for one in app._notifications][-1]
+            await run(app, pilot, "SELECT 1 AS a")
+            await press(pilot, "f4")
+            assert isinstance(app.screen, AskPath)
+            line = app.screen.query_one(Input)
+            assert line.selected_text == line.value
+            await press(pilot, "x")
+            assert line.value == "x"
 
     driven(flow)
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -18,12 +19,15 @@ from kerneldb.errors import SelectionError, UsageError, WarehouseMissingError
 from kerneldb.schemas import loader
 from kerneldb.schemas.loader import Migration
 from kerneldb.selection import Selection
+from kerneldb.tui.model import Choice
 from kerneldb.tui.store import Condition, Store
+from kerneldb.tui.widgets.header import facts_of
 from kerneldb.warehouse import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 # DuckDB 1.5 says what is wrong with a condition, but does not mark the place.
 MARKED = r"syntax error" if duckdb.__version__.startswith("1.") else r"LINE 1[^\n]*\n +\^"
@@ -177,9 +181,24 @@ def test_an_older_file_is_brought_up_to_date_once(database: Path, monkeypatch: p
     async def flow() -> None:
         store = Store(database, lambda condition: told.append(condition.sentence))
         try:
-            await asyncio.gather(*(store.rows("tui_devices") for _ in range(4)))
+            await asyncio.gather(*(store.rows("tui_devices", {"names": None}) for _ in range(4)))
         finally:
             store.close()
 
     asyncio.run(flow())
     assert told == []
+
+
+def test_the_header_names_gpus_of_the_selection(tmp_path: Path) -> None:
+    with kerneldb.open(tmp_path / "k.duckdb") as db:
+        for gpu, trace in (("H100", "graph-replays-h100"), ("H200", "stacks-memory-h200")):
+            db.ingest(FIXTURES / f"{trace}.json.gz", name=gpu)
+
+    async def ask() -> None:
+        store = Store(tmp_path / "k.duckdb")
+        for names in (("H100",), ("H200",), ("H100", "H200"), ()):
+            found = await facts_of(store, Choice(traces=names))
+            assert {device.split()[1] for device in found.devices} == set(names or ("H100", "H200"))
+        store.close()
+
+    asyncio.run(ask())

@@ -281,6 +281,11 @@ class SqlPane(Pane):
         cells = [rows.table.column_names, *(map(plain, row.values()) for row in found)]
         return "\n".join("\t".join(cell.replace("\t", " ").replace("\n", " ") for cell in line) for line in cells)
 
+    def nothing_to_export(self) -> str:
+        """The statement failed, or runs, and no earlier one has rows."""
+        none = self._failed and self._ran is None
+        return "There are no rows to export: the statement failed, or is still running" if none else ""
+
     async def export(self, path: Path) -> int:
         """Write all rows of the statement whose rows are shown, and say so where the editor holds another one."""
         from kerneldb.api import browsing

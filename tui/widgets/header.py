@@ -86,13 +86,15 @@ async def facts_of(store: Store, choice: Choice) -> Facts:
     """Ask for the facts. Without a WHERE text, they come from sums that were made at ingest."""
     from kerneldb.api.queries import rollups, rows
 
+    names = {"names": list(choice.traces) or None}
+
     def ask(con: Connection) -> dict[str, Any]:
         con.register("chosen", rollups(con, choice.traces))
-        (found,) = rows(con, "tui_status_rollups", {"names": list(choice.traces) or None})
+        (found,) = rows(con, "tui_status_rollups", names)
         return found
 
     facts = await store.read(ask)
-    devices = tuple(row["device"] for row in await store.rows("tui_devices"))
+    devices = tuple(row["device"] for row in await store.rows("tui_devices", names))
     if choice.where.strip():
         (found,) = await store.rows("tui_status_launches", None, choice.selection())
         facts |= found
