@@ -25,6 +25,8 @@ VIEW: Final = "kernels"
 EVERYTHING: Final = "all_launches"
 CANDIDATES: Final = "\nCandidate bindings:"
 NEAR: Final = 5
+ELSEWHERE: Final = {"kernel": ("short_name", "name")}
+"""What tables of commands call a column, and which columns of launches have it."""
 COMPARED: Final = re.compile(r"(\w+)\s*(?:==?|\bIN\s*\()\s*((?:'(?:[^']|'')*'[\s,]*)+)", re.IGNORECASE)
 """A column, and the texts that a condition compares it with."""
 FEW: Final = 12
@@ -127,7 +129,8 @@ def _explained(where: str, message: str, columns: list[str]) -> str:
     if quoted := unquoted(message, where):
         lines.append(quoted)
     elif unknown := UNKNOWN_COLUMN.search(message):
-        near = difflib.get_close_matches(unknown.group(1).lower(), columns, NEAR, 0.5)
+        wanted = unknown.group(1).lower()
+        near = [*ELSEWHERE.get(wanted, ()), *difflib.get_close_matches(wanted, columns, NEAR, 0.5)]
         lines.append(f"near columns: {', '.join(near)}" if near else "see: kerneldb db schema kernels")
     return "\n".join(lines)
 

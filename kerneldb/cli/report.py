@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import click
 from kerneldb.cli.console import note
 from kerneldb.cli.diff import Percent
 from kerneldb.cli.options import READ_WAIT_S, open_database, trace_names
-from kerneldb.cli.root import cli, refuse
+from kerneldb.cli.root import chosen_database, cli, program, refuse
 from kerneldb.output import is_terminal, opened
 
 if TYPE_CHECKING:
@@ -65,9 +66,21 @@ def report(
 def _gathered(traces: tuple[str, ...], rule: str | None, threshold: float | None) -> Report:
     from kerneldb.report import changes, gather
 
+    if isinstance(place := chosen_database(), Path) and not place.exists():
+        _refuse_files(traces)
     database = open_database(lock_timeout=READ_WAIT_S)
     if threshold is None:
         for trace, _, other in database.repeated_by(traces):
             note(f"{trace} holds the same launches as {other}, on which the report is")
         return gather.single(database, traces, rule)
     return changes.comparison(database, traces[0], traces[1], threshold / 100, rule)
+
+
+def _refuse_files(traces: tuple[str, ...]) -> None:
+    """Where traces are files, and there is no database, say which commands make the report."""
+    from kerneldb.ingest.source import Source
+
+    if all(Path(one).is_file() for one in traces):
+        names = [Source(Path(one)).stem for one in traces]
+        stored, shown = f"{program()} ingest {shlex.join(traces)}", f"{program()} report {shlex.join(names)}"
+        refuse(f"a report is on traces of a database, and there is none: {stored} && {shown} -o report.html")

@@ -114,6 +114,10 @@ def _database_option(**more: Any) -> click.Option:
     )
 
 
+EXTRA: Final = re.compile(r"argument \((.*)\)$")
+"""How click ends a complaint about one argument too many."""
+
+
 class Command(click.Command):
     """A command; it takes `--db`, and says how names are given to it."""
 
@@ -138,7 +142,8 @@ class Command(click.Command):
             raise
         except click.UsageError as error:
             if not names and error.message.startswith("Got unexpected"):
-                name = "--trace NAME chooses a trace" if "--trace" in options else "--db FILE names the database"
+                given = f"--trace {shlex.quote(found[1])}" if (found := EXTRA.search(error.message)) else "--trace NAME"
+                name = f"{given} chooses a trace" if "--trace" in options else "--db FILE names the database"
                 raise click.UsageError(f"{error.message}; {name}", ctx) from error
             raise
 

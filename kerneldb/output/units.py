@@ -122,7 +122,7 @@ _BY_NAME: Final[tuple[tuple[str, Callable[[float], str]], ...]] = (
     (r"(?:^|_)ns(?=_|$)", duration),
     (r"(?:^|_)us$", _times(1e3, duration)),
     (r"(?:^|_)ms$", _times(1e6, duration)),
-    (r"_(?:s|seconds)$", _times(1e9, duration)),
+    (r"_s$|(?:^|_)seconds$", _times(1e9, duration)),
     (r"(?:^|_)bytes$", size),
     (r"(?:^|_)flops$", functools.partial(amount, unit="FLOP")),
     (r"(?:^|_)mj$", energy),

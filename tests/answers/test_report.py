@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -541,3 +542,18 @@ def test_a_roof_by_the_data_sheet_where_the_product_is_known(deepseek_file: Path
     assert {row["peaks_from"] for row in rows} == {"data sheet of RTX 5090"}
     assert "data sheet of RTX 5090" in text
     assert "No roof" not in text
+
+
+def test_a_report_on_a_file_without_a_database_names_the_commands_that_make_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trace, place = Path(__file__).parents[1] / "fixtures" / "stacks-memory-h200.json.gz", tmp_path / "k.duckdb"
+    refused = CliRunner().invoke(cli, ["--db", str(place), "report", str(trace)])
+    assert refused.exit_code == 2
+    told = refused.stderr.rpartition("there is none: ")[2].strip().split(" && ")
+    for line in told:
+        assert CliRunner().invoke(cli, shlex.split(line)[1:]).exit_code == 0, line
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+    missing = CliRunner().invoke(cli, ["--db", str(tmp_path / "n.duckdb"), "report", "name"])
+    assert "no such database" in missing.stderr

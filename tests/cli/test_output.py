@@ -152,6 +152,8 @@ def test_table_limit_counts_all_rows(tmp_path: Path) -> None:
         ("duration_ns", math.nan, "nan"),
         ("duration_ns", -math.inf, "-inf"),
         ("duration_ns", None, "–"),
+        ("seconds", 0.0005, "500 µs"),
+        ("seconds", 12.5, "12.5 s"),
     ],
 )
 def test_values_have_the_unit_of_their_column(name: str, value: object, shown: str) -> None:

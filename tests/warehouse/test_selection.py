@@ -57,6 +57,8 @@ def test_more_than_an_expression_is_refused(read: Warehouse, where: str) -> None
 def test_unknown_column_names_near_ones(read: Warehouse) -> None:
     with read.connection() as con, pytest.raises(SelectionError, match=r"near columns: .*duration_ns"):
         Selection("durationns > 5").relation(con)
+    with read.connection() as con, pytest.raises(SelectionError, match="near columns: short_name, name"):
+        Selection("kernel = 'add'").relation(con)
     with read.connection() as con, pytest.raises(SelectionError, match="kerneldb db schema kernels"):
         Selection("zzz > 5").relation(con)
 
