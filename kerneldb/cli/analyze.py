@@ -142,8 +142,10 @@ def idle(asked: Asked, *, gaps: bool) -> None:
     Parts and causes are those of the wall time (kerneldb why --budget; docs/why.md has the rules): host (the GPU waited
     for it: launching, synchronisation, allocation …), queue (the next launch had been made: dependency, launch latency,
     between launches) and unattributed. waiting_call is the call of the host that most often is the cause.
-    host_late (with --gaps) is how long the GPU had been idle when the host began the next launch call. With --where,
-    launches that do not meet the condition count as idle.
+    host_late (with --gaps) is how long the GPU had been idle when the host began the next launch call, no_call how long
+    right before it the thread was in no recorded call: in Python or other work, between call_before and call_after.
+    is_carried says that waiting_call had ended: its cause is carried over. With --where, launches that do not meet the
+    condition count as idle.
 
     \b
       kerneldb analyze idle

@@ -47,6 +47,7 @@ CALLERS: Final = ("operators", "API calls")
 NUMBERS: Final = 1 << 40
 """More than a trace has events: numbers of several traces are that far apart."""
 UNKNOWN: Final = "not asked for"
+CARRIED: Final = ", carried over (docs/why.md, rule 5; not on the critical path) from an ended call: "
 LEVEL: Final = 6
 COLUMNS: Final = (
     "place", "lane", "row", "name", "category", "start_ns", "duration_ns", "number", "link", "n", "busy_ns", "key",
@@ -211,7 +212,7 @@ def _gaps(ask: Asking, *, part: bool) -> pl.DataFrame:
     if part:
         found = ask.frame("events_breaks").with_columns(name=pl.lit("idle"), cause=pl.lit(UNKNOWN))
     else:
-        found = ask.frame("events_gaps")
+        found = ask.also({"carried": CARRIED}).frame("events_gaps")
     return _plain(found, lane=pl.lit("idle"), category="idle: " + pl.col("cause"))
 
 
@@ -228,7 +229,7 @@ def caused(ask: Asking, stretch: Window) -> Iterator[tuple[str, str, str, int, i
         then = gap["next_op"] or gap["next"]
         told = [
             gap["cause"],
-            f": {gap['waiting_call']}" if gap["waiting_call"] else "",
+            (CARRIED if gap["is_carried"] else ": ") + gap["waiting_call"] if gap["waiting_call"] else "",
             f", then {then}" if then else "",
         ]
         yield place, gap["cause"], "".join(told), found.begins_ns - shift, found.ends_ns - found.begins_ns

@@ -3,7 +3,7 @@
 const Timeline = (() => {
   const {first, time, amount} = Packed, {TOP} = Drawing, GAPS = 1000, NAMED = 15;
   const KEYS = [["drag, ← →", "move"], ["wheel, + −", "zoom"], ["shift + drag, r", "choose a range, what is shown"], ["0", "whole trace"], ["g, shift + g", "largest gap, next gap"],
-    ["[ ]", "event before, after"], ["↑ ↓", "lane above, below"], ["o", "close the lane, open all"], ["f", "from a kernel to its call and back"], ["Enter", "zoom to the event"], ["/", "search, then n and shift + n"], ["Esc", "choose nothing"]];
+    ["[ ]", "event before, after"], ["↑ ↓", "lane above, below"], ["o", "close the lane, open all"], ["f", "from a kernel or gap to the call, and back"], ["Enter", "zoom to the event"], ["/", "search, then n and shift + n"], ["Esc", "choose nothing"]];
 
   function element(tag, text, attributes = {}) {
     const made = document.createElement(tag);
@@ -11,6 +11,9 @@ const Timeline = (() => {
     for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
     return made;
   }
+
+  /* Frames that are not of the program: PyTorch, Triton and Python's library, as in docs/why.md. */
+  const LIBRARY = /(^|\/)(torch|triton)\/|^<|lib\/python[\d.]+\/(?!site-|dist-)|^(nn\.Module|threading|contextlib|functools|runpy)\b/;
 
   /* What an event is in, as a word. */
   function within(lane) { return `in ${{annotations: "annotation", operators: "operator"}[lane.lane] ?? lane.lane}`; }
@@ -182,6 +185,7 @@ const Timeline = (() => {
     hover(x, y) {
       const found = this.under(x, y);
       if (found?.counter) this.canvas.title = this.reading(found.counter, x);
+      else if (found?.head) this.canvas.title = Drawing.titled(found.head);
       else this.canvas.title = found?.lane && found.i !== undefined ? `${this.title(found)}, ${time(found.lane.length[found.i])}` : "";
     }
 
@@ -236,7 +240,10 @@ const Timeline = (() => {
 
     fit() { if (this.chosen) { const {lane, i} = this.chosen, pad = Math.max(50, lane.length[i]); this.show(lane.start[i] - pad, lane.start[i] + lane.length[i] + pad); } }
     step(by) { if (this.chosen) { const i = this.chosen.i + by; if (i >= 0 && i < this.chosen.lane.n) this.choose({lane: this.chosen.lane, i}, true); } }
-    follow() { const [other] = this.chosen ? this.linked(this.chosen) : []; if (other) this.choose(other, true); }
+    follow() {
+      const {lane, i} = this.chosen ?? {}, [other] = !lane ? [] : lane.lane === "idle" ? [this.after(lane, lane.start[i] + lane.length[i])] : this.linked(this.chosen);
+      if (other) this.choose(other, true);
+    }
 
     gap(place) {
       this.gap_at = Math.min(place, this.gaps.length - 1);
@@ -287,10 +294,43 @@ const Timeline = (() => {
         else add("launched by", among ? `one of ${name}` : `${name}, ${time(before)} before`, host);
       } else if (lane.launches && lane.key?.[i]) this.tell_caller(add);
       const inside = host ? this.around(host.lane.place, host.lane.start[host.i]) : lane.gpu ? [] : this.around(lane.place, start).filter((one) => one.lane !== lane);
-      for (const one of inside.filter((one) => !host || one.lane !== host.lane)) add(within(one.lane), `${names[one.lane.name[one.i]]}, ${time(one.lane.length[one.i])}`, one);
-      if (lane.lane === "idle" && host) for (const one of this.around(host.lane.place, start + lane.length[i] / 2)) add("host meanwhile", `${one.lane.lane}: ${names[one.lane.name[one.i]]}, ${time(one.lane.length[one.i])}`, one);
+      const line = (one, label) => add(label, `${names[one.lane.name[one.i]]}, ${time(one.lane.length[one.i])}`, one);
+      const [near, frames] = this.innermost(inside.filter((one) => !host || one.lane !== host.lane));
+      for (const one of near) line(one, within(one.lane));
+      if (lane.lane === "idle" && host) this.tell_meanwhile(add, line, host, inside);
+      for (const one of frames) line(one, within(one.lane));
       if (!lane.gpu && lane.lane !== "critical path") this.tell_launched(add, linked);
       this.told.replaceChildren(table);
+    }
+
+    /* The operators and annotations around a call, then the Python line of the program itself, and the other frames: each from the innermost. */
+    innermost(around) {
+      const inner = [...around].reverse(), python = inner.filter((one) => one.lane.lane === "Python");
+      const own = python.find((one) => !LIBRARY.test(this.data.names[one.lane.name[one.i]]));
+      return [[...inner.filter((one) => one.lane.lane !== "Python"), ...(own ? [own] : [])], python.filter((one) => one !== own)];
+    }
+
+    /* What the thread did in a gap until the call that ended it: for how long it was in no call, and what was open halfway that is not around that call. */
+    tell_meanwhile(add, line, host, inside) {
+      const {lane, i} = this.chosen, start = lane.start[i], until = host.lane.start[host.i], before = this.before(host);
+      const quiet = until - Math.max(start, before ? before.lane.start[before.i] + before.lane.length[before.i] : start);
+      const last = before && !(before.lane.many?.[before.i] > 1) ? `, after ${this.title(before)}` : "";
+      if (quiet > lane.length[i] / 10 && host.lane.lane === "API calls" && !(host.lane.many?.[host.i] > 1))
+        add("host", `no call for ${time(quiet)} (Python or other work on the host)${last}, before ${this.title(host)}`);
+      const told = new Set([host, ...inside].map((one) => one.lane.base + one.i));
+      for (const one of this.around(host.lane.place, start + lane.length[i] / 2).reverse()) if (!told.has(one.lane.base + one.i)) line(one, "host meanwhile");
+    }
+
+    /* The call of the same thread that was the last to end of those begun before a call. */
+    before(host) {
+      const t = host.lane.start[host.i];
+      let best = null;
+      for (const lane of this.data.lanes) {
+        if (lane.place !== host.lane.place || lane.lane !== "API calls") continue;
+        const k = first(lane.start, t) - 1, ends = lane.start[k] + lane.length[k];
+        if (k >= 0 && (!best || ends > best.lane.start[best.i] + best.lane.length[best.i])) best = {lane, i: k};
+      }
+      return best;
     }
 
     tell_launched(add, linked) {

@@ -19,6 +19,18 @@ const Drawing = (() => {
 
   function cut(text, size) { return text.length > size ? `${text.slice(0, Math.max(1, size - 1))}…` : text; }
 
+  /* The title of the rows of a lane. */
+  function titled({lane, place}) { return lane === place ? lane : `${lane} · ${place}`; }
+
+  /* Text with its middle left out where it is wider than there is room: of lanes of several traces the ends tell them apart. */
+  function shortened(pen, text, room) {
+    const shape = (kept) => `${text.slice(0, Math.ceil(kept / 2))}…${text.slice(text.length - Math.floor(kept / 2))}`;
+    if (pen.measureText(text).width <= room) return text;
+    let kept = text.length - 1;
+    while (kept > 2 && pen.measureText(shape(kept)).width > room) kept--;
+    return shape(kept);
+  }
+
   class Picture {
     constructor(box, data) {
       this.box = box;
@@ -144,14 +156,14 @@ const Drawing = (() => {
       const pen = this.pen;
       pen.fillStyle = line; pen.fillRect(0, row.y, this.wide + this.left, 1);
       pen.fillStyle = ink;
-      const {lane, place} = row.head, text = `${this.closed.has(row.key) ? "▸" : "▾"} ${lane === place ? lane : `${lane} · ${place}`}`;
-      pen.fillText(text, 4, row.y + HEAD / 2 + 1);
+      const room = (this.left > 100 ? this.left : this.wide) - 10;
+      pen.fillText(shortened(pen, `${this.closed.has(row.key) ? "▸" : "▾"} ${titled(row.head)}`, room), 4, row.y + HEAD / 2 + 1);
     }
 
     counter(row, dim, line) {
       const {ts, values, name, unit, most} = row.counter, pen = this.pen, bottom = row.y + row.high;
       pen.fillStyle = dim;
-      pen.fillText(cut(name, 30), 4, row.y + 8);
+      pen.fillText(shortened(pen, name, (this.left > 100 ? this.left : this.wide) - 10), 4, row.y + 8);
       pen.fillText(`to ${amount(most, unit)}`, 4, row.y + 22);
       pen.strokeStyle = COLOURS[0]; pen.beginPath();
       const origin = this.data.origin;
@@ -224,5 +236,5 @@ const Drawing = (() => {
     }
   }
 
-  return {Picture, OTHER, TOP};
+  return {Picture, OTHER, TOP, titled};
 })();

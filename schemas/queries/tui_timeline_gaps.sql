@@ -13,7 +13,9 @@ SELECT
     g.gap_end_ns + p.shift_ns AS ends,
     g.cause,
     g.waiting_call,
+    g.is_carried,
     g.host_late_ns,
+    g.no_call_ns,
     g.next,
     g.next_op
 FROM idle_gaps('near') AS g

@@ -27,7 +27,9 @@ SELECT
     ends + shift_ns AS ends,
     NULL::VARCHAR AS cause,
     NULL::VARCHAR AS waiting_call,
+    NULL::BOOLEAN AS is_carried,
     NULL::BIGINT AS host_late_ns,
+    NULL::BIGINT AS no_call_ns,
     NULL::VARCHAR AS next,
     NULL::VARCHAR AS next_op
 FROM held

@@ -10,8 +10,13 @@
 --   part VARCHAR: host (the GPU waited for it), queue (the next launch had been made) or unattributed.
 --   cause VARCHAR: What of the part, as in wall_time_budget.
 --   waiting_call VARCHAR: Call of the host that was open, or had held it up until then, where one is the cause.
+--   is_carried BOOLEAN: Whether that call had ended: its cause is carried over, by rule 5 of docs/why.md. NULL without one.
 --   launch_start_ns BIGINT [ns]: When the host began the next launch call.
 --   host_late_ns BIGINT [ns]: How long after the start of the gap that was.
+--   no_call_ns BIGINT [ns]: How long of that, right before the launch call, its thread was in no recorded call: in Python or other work. NULL where the
+--     thread is not known.
+--   call_before VARCHAR: Last call of that thread to end before it; NULL where none was in the second before the first gap or later.
+--   call_after VARCHAR: The launch call.
 --   previous VARCHAR: Short name of the launch that ended last before it.
 --   next VARCHAR: Short name of the launch after.
 --   next_op VARCHAR: Operator of the launch after.
@@ -28,6 +33,7 @@ WITH _launched AS (
         op,
         phase,
         launch_start_ns,
+        api_index,
         -- One number for both: a window over pairs takes twice as long.
         arg_max(short_name, end_ns::HUGEINT * 1099511627776 + launch_index) OVER earlier AS previous
     FROM query_table(source)
@@ -48,7 +54,8 @@ _causes AS (
         min(start_ns) AS start_ns,
         max(end_ns) AS end_ns,
         sum(duration_ns) AS cause_ns,
-        arg_max(call, duration_ns) AS call
+        arg_max(call, duration_ns) AS call,
+        arg_max(call_start_ns + call_ns <= start_ns, duration_ns) AS is_carried
     FROM _wall_pieces(source)
     WHERE part IN ('host', 'queue', 'unattributed')
     GROUP BY ALL
@@ -62,9 +69,48 @@ _gaps AS (
         launch_index,
         min(start_ns) AS gap_start_ns,
         max(end_ns) AS gap_end_ns,
-        arg_max({'part': part, 'cause': cause, 'call': call}, (cause_ns, cause)) AS main
+        arg_max({'part': part, 'cause': cause, 'call': call, 'is_carried': is_carried}, (cause_ns, cause)) AS main
     FROM _causes
     GROUP BY trace, trace_id, device, launch_index
+),
+
+_bounds AS (
+    SELECT trace_id, min(gap_start_ns) - 1000000000 AS first_ns, max(gap_end_ns) AS last_ns
+    FROM _gaps
+    GROUP BY trace_id
+),
+
+-- One number for when the calls up to each have ended, and which of them was the last: calls may be within others.
+_calls AS (
+    SELECT
+        a.trace_id,
+        a.process,
+        a.thread,
+        a.start_ns,
+        max((a.start_ns + a.duration_ns)::HUGEINT * 1099511627776 + a.api_index) OVER (
+            PARTITION BY a.trace_id, a.process, a.thread ORDER BY a.start_ns, a.api_index ROWS UNBOUNDED PRECEDING
+        ) AS ended
+    FROM api_calls AS a
+    INNER JOIN _bounds AS b ON a.trace_id = b.trace_id AND a.start_ns < b.last_ns AND a.start_ns + a.duration_ns >= b.first_ns
+),
+
+_after AS (
+    SELECT g.trace_id, g.device, g.launch_index, g.gap_start_ns, a.process, a.thread, a.name, a.start_ns
+    FROM _gaps AS g
+    INNER JOIN _launched AS l ON g.trace_id = l.trace_id AND g.device IS NOT DISTINCT FROM l.device AND g.launch_index = l.launch_index
+    INNER JOIN api_calls AS a ON l.trace_id = a.trace_id AND l.api_index = a.api_index
+),
+
+_quiet AS (
+    SELECT
+        n.trace_id,
+        n.device,
+        n.launch_index,
+        n.name AS call_after,
+        greatest(0, n.start_ns - greatest(n.gap_start_ns, coalesce((c.ended >> 40)::BIGINT, n.gap_start_ns))) AS no_call_ns,
+        (c.ended & 1099511627775)::BIGINT AS before_index
+    FROM _after AS n
+    ASOF LEFT JOIN _calls AS c ON n.trace_id = c.trace_id AND n.process = c.process AND n.thread = c.thread AND n.start_ns > c.start_ns
 )
 
 SELECT
@@ -76,11 +122,17 @@ SELECT
     g.main.part,
     g.main.cause,
     g.main.call AS waiting_call,
+    g.main.is_carried,
     l.launch_start_ns,
     CASE WHEN l.launch_start_ns IS NOT NULL THEN greatest(0, l.launch_start_ns - g.gap_start_ns) END AS host_late_ns,
+    q.no_call_ns,
+    a.name AS call_before,
+    q.call_after,
     l.previous,
     l.short_name AS next,
     l.op AS next_op,
     l.phase
 FROM _gaps AS g
-INNER JOIN _launched AS l ON g.trace_id = l.trace_id AND g.device IS NOT DISTINCT FROM l.device AND g.launch_index = l.launch_index;
+INNER JOIN _launched AS l ON g.trace_id = l.trace_id AND g.device IS NOT DISTINCT FROM l.device AND g.launch_index = l.launch_index
+LEFT JOIN _quiet AS q ON g.trace_id = q.trace_id AND g.device IS NOT DISTINCT FROM q.device AND g.launch_index = q.launch_index
+LEFT JOIN api_calls AS a ON q.trace_id = a.trace_id AND q.before_index = a.api_index;

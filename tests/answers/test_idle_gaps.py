@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+import polars as pl
 import pytest
 
 import kerneldb
 from kerneldb.api import Database
+from kerneldb.report import events
+from kerneldb.report.asking import asking
 from kerneldb.warehouse import Warehouse
 from tests.answers.plain_traces import Recording
 
@@ -66,6 +69,52 @@ def test_the_cause_is_what_kept_the_launching_thread(caused: dict[str, Row], cas
     gap = caused[case]
     assert gap["gap_ns"] == 80_000
     assert (gap["cause"], gap["waiting_call"]) == (cause, waiting)
+
+
+def test_a_cause_that_is_carried_over_is_told_from_a_call_that_is_open(tmp_path: Path, caused: dict[str, Row]) -> None:
+    """The wait of 60 us ended 30 us before the gap, in which the host was in no call until it launched."""
+    recording = Recording()
+    recording.kernel("first", 0, 100_000, call=-5_000)
+    recording.waits(STREAM, 10_000, 60_000)
+    recording.kernel("second", 180_000, 10_000, call=170_000)
+    (gap,) = gaps(tmp_path, recording)
+    assert (gap["cause"], gap["waiting_call"], gap["is_carried"]) == ("synchronisation", STREAM, True)
+    assert (gap["no_call_ns"], gap["host_late_ns"]) == (70_000, 70_000)
+    assert (gap["call_before"], gap["call_after"]) == (STREAM, "cudaLaunchKernel")
+    with asking(kerneldb.open(tmp_path / "k.duckdb")) as ask:
+        held = events.gather(ask.about(trace="made"), events.MOST)
+        told = [text for _, _, text, _, _ in events.caused(ask.about(trace="made"), held.found.whole)]
+    (name,) = held.frame.filter(pl.col("lane") == "idle")["name"]
+    assert told == [name] == [f"synchronisation{events.CARRIED}{STREAM}, then second"]
+    opened = caused["all of the lateness"]
+    assert (opened["is_carried"], opened["no_call_ns"], opened["call_before"]) == (False, 5_000, STREAM)
+    assert (caused["nothing"]["is_carried"], caused["nothing"]["no_call_ns"]) == (None, 70_000)
+
+
+def test_within_an_outer_call_the_host_is_in_a_call(tmp_path: Path) -> None:
+    """A short call ended long before the launch, but the one around it only 10 us before."""
+    recording = Recording()
+    recording.kernel("first", 0, 100_000, call=-5_000)
+    recording.waits("outer", 50_000, 110_000)
+    recording.waits("inner", 60_000, 50_000)
+    recording.kernel("second", 180_000, 10_000, call=170_000)
+    (gap,) = gaps(tmp_path, recording)
+    assert (gap["no_call_ns"], gap["call_before"]) == (10_000, "outer")
+
+
+def test_threads_of_no_known_process_come_last(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.kernel("first", 0, 100_000, call=-5_000)
+    for process in (-1, 7):
+        recording.add("cpu_op", "aten::mm", (process, 0), (0, 1_000))
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(recording.write(tmp_path / "made.json"))
+    with asking(database) as ask:
+        places = (
+            events.gather(ask.about(trace="made"), events.MOST).frame["place"].unique(maintain_order=True).to_list()
+        )
+    assert places[-1] == "process -1, thread 0"
+    assert {"process 100, thread 100", "process 7, thread 0"} <= set(places[:-1])
 
 
 def test_where_no_thread_is_known_the_process_tells(tmp_path: Path) -> None:

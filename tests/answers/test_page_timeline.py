@@ -19,6 +19,7 @@ from kerneldb.api import Database
 from kerneldb.report import changes, contents, events, gather, html, markdown
 from kerneldb.report.asking import asking
 from kerneldb.report.model import Chart, Table
+from tests.answers.plain_traces import Recording
 from tests.answers.test_report import browse
 from tests.browser import needs_browser
 
@@ -210,6 +211,9 @@ STEPS = """<script>window.drawn.then(() => {
   const tell = (what) => said.push(what + ": " + view.told.textContent);
   const press = (key) => view.canvas.dispatchEvent(new KeyboardEvent("keydown", {key}));
   press("g"); tell("gap");
+  const lines = [...view.told.querySelectorAll("tr")].map((tr) => [...tr.cells].map((cell) => cell.textContent));
+  said.push("panel: " + JSON.stringify(lines));
+  press("f"); said.push("followed: " + view.chosen.lane.lane); press("g");
   const lane = view.data.lanes.find((one) => one.launches && one.n), i = lane.link.findIndex((one) => one > 0);
   view.show(0, view.end); view.choose({lane, i}); view.fit(); view.paint();
   const row = view.rows.find((one) => one.lane === lane);
@@ -240,6 +244,61 @@ STEPS = """<script>window.drawn.then(() => {
 });</script>"""
 
 
+def told_of_a_gap(panel: list[list[str]], operator: str) -> None:
+    """Operators from the innermost, then a line of the program, then frames from the innermost; nothing twice."""
+    assert len({what for _, what in panel}) == len(panel)
+    operators = [what for label, what in panel if label == "in operator"]
+    assert operators[0].startswith(operator)
+    python = [(place, what) for place, (label, what) in enumerate(panel) if label == "in Python"]
+    assert re.match(r"(?!torch/)[\w/]+\.py\(\d+\)", python[0][1])
+    assert python[0][0] < 9, "in sight"
+    units = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}
+    lengths = [
+        float(number.replace(",", "")) * units[unit] for number, unit in (what.split()[-2:] for _, what in python)
+    ]
+    assert lengths[1:] == sorted(lengths[1:])
+
+
+GAP_STEPS = """<script>window.drawn.then(() => {
+  const view = Object.values(window.views)[0], pen = view.pen, said = [], wide = [];
+  view.canvas.dispatchEvent(new KeyboardEvent("keydown", {key: "g"}));
+  said.push(view.told.textContent);
+  const lane = view.data.lanes[0], long = "a trace with a name as long as those of ranks ".repeat(4) + "rank 7";
+  lane.place = long; view.arrange();
+  pen.fillText = (text, x) => { if (x === 4) wide.push([text, pen.measureText(text).width]); };
+  view.paint();
+  const head = view.rows.find((row) => row.head === lane);
+  view.hover(10, head.y + 5);
+  said.push(view.canvas.title, String(Math.max(...wide.map((one) => one[1])) < view.left));
+  said.push(wide.find(([text]) => text.endsWith("rank 7"))?.[0]);
+  const out = document.createElement("pre");
+  out.id = "said"; out.textContent = JSON.stringify(said); document.body.append(out);
+});</script>"""
+
+
+@needs_browser
+def test_a_gap_without_a_call_says_so_and_titles_keep_out_of_the_drawing(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.kernel("first", 0, 100_000, call=-5_000)
+    recording.waits("cudaStreamSynchronize", 10_000, 60_000)
+    recording.kernel("second", 180_000, 10_000, call=170_000)
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(recording.write(tmp_path / "made.json"))
+    before, end, after = html.page(gather.single(database, ["made"])).rpartition("</body>")
+    (tmp_path / "page.html").write_text(before + GAP_STEPS + end + after, encoding="utf-8")
+    dom, log, _ = browse(tmp_path / "page.html", tmp_path)
+    assert "CONSOLE" not in log
+    (found,) = re.findall(r'<pre id="said">(.*?)</pre>', dom, re.DOTALL)
+    gap, title, fits, short = json.loads(unescape(found))
+    assert (
+        "no call for 70 µs (Python or other work on the host), after cudaStreamSynchronize, before cudaLaunchKernel"
+        in gap
+    )
+    assert f"synchronisation{events.CARRIED}cudaStreamSynchronize" in gap
+    assert title.endswith("rank 7")
+    assert (fits, "…" in short) == ("true", True)
+
+
 @needs_browser
 def test_keys_and_clicks(database: Database, tmp_path: Path) -> None:
     """From the largest gap to operator and Python line: one key. From a kernel to its call: one click."""
@@ -253,6 +312,8 @@ def test_keys_and_clicks(database: Database, tmp_path: Path) -> None:
     said = dict(one.split(": ", 1) for one in json.loads(unescape(found)))
     (gap,) = database.sql("SELECT gap_ns, next_op FROM idle_gaps() ORDER BY gap_ns DESC LIMIT 1").rows()
     assert gap["next_op"] in said["gap"]
+    told_of_a_gap(json.loads(said["panel"]), gap["next_op"])
+    assert said["followed"] == "API calls"
     assert re.search(r"\.py\(\d+\)", said["gap"]), "a Python line"
     assert re.search(r"launched by\w*(Launch|Memcpy|Memset)", said["click"])
     assert "launched1 activities" in said["call"]

@@ -509,6 +509,20 @@ def test_times_have_the_digits_that_tell_them_apart(ns: int, step: int, text: st
     assert gantt.clock(ns, step) == text
 
 
+def test_a_label_that_fills_its_room_keeps_a_blank_before_the_note(steps: Path) -> None:
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        chart = app.query_one(Gantt)
+        chart.show(
+            Picture([Row("counter", " allocated, cuda 0 and more", "101 MB")], 0, 100, 100, [1.0]), Pointer(0, 0)
+        )
+        await pilot.pause()
+        shown = chart.render_line(2).text[: chart.label_width]
+        assert shown.endswith(" 101 MB ")
+        assert len(shown) == chart.label_width
+
+    run(steps, flow)
+
+
 def test_names_never_overprint_and_bars_have_their_height(steps: Path) -> None:
     row = Row(
         "lane", "s7", "50 %", {0: Cell(1.0, "GEMM"), 1: Cell(0.5, "GEMM"), 2: Cell(0.0, "COPY")},

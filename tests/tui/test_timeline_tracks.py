@@ -9,7 +9,7 @@ from textual import events
 from textual.containers import VerticalScroll
 
 import kerneldb
-from kerneldb.api import tracks
+from kerneldb.api import timeline, tracks
 from kerneldb.api.critical import critical_path
 from kerneldb.tui.dialogs import Page
 from kerneldb.tui.model import Choice
@@ -47,6 +47,14 @@ def run(path: Path, flow: Callable[[KerneldbApp, TimelinePane, Any], Coroutine[A
             await flow(app, pane, pilot)
 
     driven(whole)
+
+
+def test_threads_of_no_known_process_come_last() -> None:
+    axis = timeline.Axis((timeline.Placed("made", "t:made", 0, 100, 0),), aligned=False)
+    held = timeline_tracks.Tracks(axis)
+    held.add({tracks.Track(0, "operators", process, "0"): tracks.Line() for process in (None, "-1", "19392")})
+    headers = [row.label for row, _ in held.of_hosts() if row.kind == "header"]
+    assert [label.split(" · ")[2] for label in headers] == ["process 19392", "process -1", "process ?"]
 
 
 LONGEST = """SELECT g.*, l.python_line, l.api_call, l.launch_start_ns AS call_ns FROM idle_gaps() AS g

@@ -124,7 +124,7 @@ class Tracks:
         places = {(one.number, one.process, one.thread) for one in self._known if one.kind in HOST}
         mine = [place for place in places if place[0] == number]
         chosen = sorted(mine, key=lambda place: (-self._busy[place], str(place)))[:MOST_THREADS]
-        return sorted(chosen, key=str)
+        return sorted(chosen, key=lambda place: (_is_unknown(place[1]), str(place)))
 
     def _thread(self, number: int, process: str | None, thread: str | None) -> str:
         left = len({(o.process, o.thread) for o in self._known if o.kind in HOST and o.number == number}) - MOST_THREADS
@@ -157,6 +157,11 @@ class Tracks:
         events = self.lines.get(dataclasses.replace(track, depth=None), Line()).events
         here = [one for one in events if one.begins_ns < span[1] and one.ends_ns > span[0]]
         return inmost([one for one in here if track.depth in {None, one.depth}], time_ns)
+
+
+def _is_unknown(process: str | None) -> bool:
+    """Whether a process is none: what profilers give a number below 0, or no number."""
+    return process is None or process.startswith("-")
 
 
 def inmost(events: Sequence[Event], time_ns: int) -> Event | None:
@@ -224,9 +229,11 @@ def about_cause(facts: Mapping[str, Any]) -> str:
     """Why a device was idle, as a sentence."""
     if not facts.get("cause"):
         return "idle"
-    waited = f" in {facts['waiting_call']}" if facts["waiting_call"] else ""
+    how = ", carried over (docs/why.md, rule 5) from an ended call:" if facts["is_carried"] else " in"
+    waited = f"{how} {facts['waiting_call']}" if facts["waiting_call"] else ""
+    quiet = f", in no call for {duration(facts['no_call_ns'])}" if facts["no_call_ns"] else ""
     late = f", the host {duration(facts['host_late_ns'])} late" if facts["host_late_ns"] else ""
-    return f"idle: {facts['cause']}{waited}{late}; then {facts['next_op'] or facts['next'] or '?'}"
+    return f"idle: {facts['cause']}{waited}{late}{quiet}; then {facts['next_op'] or facts['next'] or '?'}"
 
 
 def table(rows: Sequence[Mapping[str, Any]], idle: Iterable[Event], first_ns: int, last_ns: int) -> str:

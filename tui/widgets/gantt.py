@@ -323,7 +323,8 @@ class Gantt(Widget, can_focus=True):
         drawn = self._crossed(drawn, place, last=inner == self._lines(row) - 1)
         if inner:
             return [Segment(" " * self.label_width), *drawn]
-        label = fit(("▸" if here else " ") + row.label, self.label_width - len(row.note) - 1)
+        label = fit(("▸" if here else " ") + row.label, self.label_width - len(row.note) - 1 - bool(row.note))
+        label += " " * bool(row.note)
         style = Style(bold=here, dim=row.kind != "lane" and not here)
         return [Segment(label, style), Segment(row.note + " ", Style(dim=not here)), *drawn]
 
