@@ -24,7 +24,7 @@
 -- Example:
 --   SELECT trace, device, gap_ns, cause, waiting_call, previous, next FROM idle_gaps() ORDER BY gap_ns DESC LIMIT 10;
 CREATE OR REPLACE MACRO idle_gaps(source := 'kernels') AS TABLE
-WITH _launched AS (
+WITH _launched AS MATERIALIZED (
     SELECT
         trace_id,
         device,
@@ -61,7 +61,7 @@ _causes AS (
     GROUP BY ALL
 ),
 
-_gaps AS (
+_gaps AS MATERIALIZED (
     SELECT
         trace,
         trace_id,
@@ -107,7 +107,10 @@ _quiet AS (
         n.device,
         n.launch_index,
         n.name AS call_after,
-        greatest(0, n.start_ns - greatest(n.gap_start_ns, coalesce((c.ended >> 40)::BIGINT, n.gap_start_ns))) AS no_call_ns,
+        CASE
+            WHEN n.process IS NOT NULL AND n.thread IS NOT NULL
+                THEN greatest(0, n.start_ns - greatest(n.gap_start_ns, coalesce((c.ended >> 40)::BIGINT, n.gap_start_ns)))
+        END AS no_call_ns,
         (c.ended & 1099511627775)::BIGINT AS before_index
     FROM _after AS n
     ASOF LEFT JOIN _calls AS c ON n.trace_id = c.trace_id AND n.process = c.process AND n.thread = c.thread AND n.start_ns > c.start_ns
