@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kerneldb.errors import NotATraceError, UnreadableTraceError
+from kerneldb.ingest import endless
+from kerneldb.ingest.endless import EXPORT_AGAIN
 from kerneldb.ingest.source import Source, local_file
 
 if TYPE_CHECKING:
@@ -53,14 +55,12 @@ TRY: Final = "SELECT count(*) FROM sqlite_master"
 LOCKED: Final = re.compile("locked|busy")
 ABSENT: Final = re.compile("no such|^error in (view|virtual table)")
 """What SQLite says of a definition whose parts are not there; damage and locks have other messages."""
-RECURSIVE: Final = "RECURSIVE STEP"
 """In the plan of a query. Source: https://www.sqlite.org/eqp.html."""
 LOCK_S: Final = 0.2
 LOCK_BYTES_AT: Final = 1 << 30
 LOCK_BYTES: Final = 512
 WAL_AT: Final = 18
 WAL_MODE: Final = 2
-EXPORT_AGAIN: Final = "Copy it again, or export it again with the profiler."
 
 
 class UncleanColumnError(Exception):
@@ -129,7 +129,7 @@ def open_database(path: Path) -> Iterator[Database]:
             connection.text_factory = _text
             connection.execute(TRY).fetchone()
             database = Database(path, connection, uri)
-            database.refuse_endless()
+            endless.refuse(path, connection, [view for view in database.views() if database.columns(view) is not None])
             yield database
     except sqlite3.Error as error:
         raise _unreadable(path, error) from error
@@ -220,23 +220,8 @@ class Database:
         """
         if self._tables is None:
             names = self._names("table", "view")
-            self._tables = {name: columns for name in names if (columns := self._columns(name)) is not None}
+            self._tables = {name: columns for name in names if (columns := self.columns(name)) is not None}
         return self._tables
-
-    def refuse_endless(self) -> None:
-        """Raise UnreadableTraceError for a view that may have rows without end, before any is read."""
-        for view in sorted(self.views()):
-            if self._columns(view) is not None:
-                self._refuse_recursive(view)
-
-    def _refuse_recursive(self, view: str) -> None:
-        """Raise UnreadableTraceError for such a view: its plan shows it beforehand."""
-        plan = self.rows(" ".join(("EXPLAIN QUERY PLAN SELECT * FROM", quoted(view))))
-        if any(RECURSIVE in detail for *_, detail in plan):
-            message = (
-                f"{self.path}: its view {view} is recursive and may never end, which no profiler writes. {EXPORT_AGAIN}"
-            )
-            raise UnreadableTraceError(message)
 
     def views(self) -> frozenset[str]:
         """Names of the views. Raises UnreadableTraceError."""
@@ -302,7 +287,8 @@ class Database:
         found = self.rows("SELECT type, name FROM sqlite_master ORDER BY rowid")
         return [name for kind, name in found if kind in types and not name.startswith("sqlite_")]
 
-    def _columns(self, table: str) -> tuple[str, ...] | None:
+    def columns(self, table: str) -> tuple[str, ...] | None:
+        """Names of its columns; None where what it is made of is not there. Raises UnreadableTraceError."""
         try:
             found = self._connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
             return tuple(name for (name,) in found)
