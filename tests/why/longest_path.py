@@ -20,7 +20,7 @@ END, BEGIN, LAUNCH = range(3)
 UNKNOWN_NS, LATE_NS, SILENT_NS = 100_000, 10_000, 100_000
 WAITING = {"synchronisation", "blocking copy"}
 RUNS = """
-    SELECT l.*, coalesce(j.wait_ns IS NOT NULL, false) AS is_split, j.transfer_ns, j.rank,
+    SELECT l.* EXCLUDE (rank), coalesce(j.wait_ns IS NOT NULL, false) AS is_split, j.transfer_ns, j.rank,
         concat_ws(' ', j.group_ranks, j.operation, j.collective_seq, j.ordinal) AS instance
     FROM kernels AS l LEFT JOIN collective_instances() AS j USING (trace_id, launch_index)
     WHERE l.trace IN (SELECT unnest($traces)) AND l.timing = 'timeline'
