@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kerneldb.errors import NotATraceError, UnreadableTraceError
-from kerneldb.ingest import endless
-from kerneldb.ingest.endless import EXPORT_AGAIN
+from kerneldb.ingest.endless import Views
 from kerneldb.ingest.source import Source, local_file
 
 if TYPE_CHECKING:
@@ -61,6 +60,7 @@ LOCK_BYTES_AT: Final = 1 << 30
 LOCK_BYTES: Final = 512
 WAL_AT: Final = 18
 WAL_MODE: Final = 2
+EXPORT_AGAIN: Final = "Copy it again, or export it again with the profiler."
 
 
 class UncleanColumnError(Exception):
@@ -128,9 +128,7 @@ def open_database(path: Path) -> Iterator[Database]:
         with _readable(path, header) as uri, _connected(uri) as connection:
             connection.text_factory = _text
             connection.execute(TRY).fetchone()
-            database = Database(path, connection, uri)
-            endless.refuse(path, connection, [view for view in database.views() if database.columns(view) is not None])
-            yield database
+            yield Database(path, connection, uri)
     except sqlite3.Error as error:
         raise _unreadable(path, error) from error
 
@@ -212,6 +210,9 @@ class Database:
         self._uri = uri
         self._tables: dict[str, tuple[str, ...]] | None = None
         self.odd: Odd = {}
+        self._views = Views(path, connection, {})  # none is known while their names are read
+        there = (view for view in self.views() if self._columns(view) is not None)
+        self._views = Views(path, connection, {view: quoted(view) for view in there})
 
     def tables(self) -> dict[str, tuple[str, ...]]:
         """Name of each table and view → names of its columns. Raises UnreadableTraceError.
@@ -220,7 +221,7 @@ class Database:
         """
         if self._tables is None:
             names = self._names("table", "view")
-            self._tables = {name: columns for name in names if (columns := self.columns(name)) is not None}
+            self._tables = {name: columns for name in names if (columns := self._columns(name)) is not None}
         return self._tables
 
     def views(self) -> frozenset[str]:
@@ -235,6 +236,7 @@ class Database:
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a small result. Invalid UTF-8 in texts is replaced. Raises UnreadableTraceError."""
         try:
+            self._views.require_end(sql)
             return self._connection.execute(sql, params).fetchall()
         except sqlite3.Error as error:
             raise _unreadable(self.path, error) from error
@@ -243,6 +245,7 @@ class Database:
         """Ranges of row numbers that hold `table` in order; none for an empty table, a view, and numbers far apart."""
         name = quoted(table)
         try:
+            self._views.require_end(name)
             found = self._connection.execute(
                 " ".join(("SELECT (SELECT min(_rowid_) FROM", name, "), (SELECT max(_rowid_) FROM", name, ")"))
             )
@@ -267,6 +270,7 @@ class Database:
         With `spans`, `sql` ends in `BETWEEN ? AND ?` and is asked for each of them, for several at once: a connection
         decodes on one core only.
         """
+        self._views.require_end(sql)
         if spans:
             reads: Iterator[Callable[[], list[pl.DataFrame]]] = (
                 functools.partial(list, self._read(sql, schema, (*params, *span))) for span in spans
@@ -287,8 +291,7 @@ class Database:
         found = self.rows("SELECT type, name FROM sqlite_master ORDER BY rowid")
         return [name for kind, name in found if kind in types and not name.startswith("sqlite_")]
 
-    def columns(self, table: str) -> tuple[str, ...] | None:
-        """Names of its columns; None where what it is made of is not there. Raises UnreadableTraceError."""
+    def _columns(self, table: str) -> tuple[str, ...] | None:
         try:
             found = self._connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
             return tuple(name for (name,) in found)

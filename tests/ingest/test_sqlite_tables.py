@@ -93,19 +93,29 @@ def _behind_view(path: Path, table: str, view: str) -> None:
         con.commit()
 
 
+def _refusal(path: Path, folder: Path) -> str:
+    """What is said of a file that is refused; nothing of one that is read."""
+    try:
+        convert_file(path, folder)
+    except UnreadableTraceError as error:
+        return str(error)
+    return ""
+
+
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("kind", ENDLESS)
 def test_no_reader_asks_a_view_without_end(tmp_path: Path, kind: str, view: str) -> None:
+    """A recursive one is refused wherever it is, one that pairs rows where it stands for a table that is read."""
     ((name, content),) = corpus.FORMATS[kind].all()[0].items()
     (tmp_path / name).write_bytes(content)
-    tables = sizes.tables(tmp_path / name)
-    for number, table in enumerate(tables if view == mutations.ENDLESS else tables[::4]):
-        changed = tmp_path / str(number) / name
+    said = []
+    for table in sizes.tables(tmp_path / name):
+        changed = tmp_path / table / name
         changed.parent.mkdir()
         changed.write_bytes(content)
         _behind_view(changed, table, view)
-        with pytest.raises(UnreadableTraceError, match=f"its view {table} {VIEWS[view]}"):
-            convert_file(changed, tmp_path / str(number) / "spool")
+        said.append(f"its view {table} {VIEWS[view]}" in _refusal(changed, tmp_path / table / "spool"))
+    assert all(said) if view == mutations.ENDLESS else any(said)
 
 
 @pytest.mark.parametrize("kind", ENDLESS)
@@ -117,4 +127,5 @@ def test_views_that_end_are_read(tmp_path: Path, kind: str) -> None:
     table = sizes.tables(tmp_path / name)[0]
     with contextlib.closing(sqlite3.connect(tmp_path / name)) as con:
         con.execute(f'CREATE VIEW busy AS SELECT * FROM (SELECT count(*) FROM "{table}"), "{table}"')
+        con.execute(f'CREATE VIEW unasked AS SELECT 1 FROM "{table}", "{table}", "{table}", "{table}", "{table}"')
     assert convert_file(tmp_path / name, tmp_path / "again").accounted == whole.accounted
