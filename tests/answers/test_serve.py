@@ -346,6 +346,7 @@ def test_the_box_completes_values_within_quotes(port: int) -> None:
         tab(page, "FROM kernels WHERE category = '")
         assert "'GEMM'" in page.run(OFFERED)
         page.press("G", "E", "Tab")
+        wait(page, "sql.value.includes('GEMM')")
         assert page.run("sql.value") == "FROM kernels WHERE category = 'GEMM'"
         begin(page, "FROM kernels WHERE category = 'GE'")
         page.run("sql.setSelectionRange(33, 33)")
