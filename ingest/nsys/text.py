@@ -19,6 +19,7 @@ import msgspec
 import polars as pl
 
 from kerneldb.errors import NotATraceError, UnreadableTraceError
+from kerneldb.ingest import nested
 from kerneldb.ingest.delimited import is_whole
 from kerneldb.ingest.nsys import sniff
 from kerneldb.ingest.source import Source, require_whole
@@ -286,7 +287,10 @@ def _csv(rows: bytes, separator: str, names: list[str]) -> pl.DataFrame:
 
 
 def _json(rows: bytes, table: Table) -> pl.DataFrame:
-    objects = msgspec.json.decode(rows, type=list[dict[str, Any]])
+    try:
+        objects = msgspec.json.decode(rows, type=list[dict[str, Any]])
+    except RecursionError as error:
+        raise nested.error(rows) from error
     found = {one.name: [_text(row.get(one.printed)) for row in objects] for one in table.columns}
     return pl.DataFrame(found, schema=dict.fromkeys(found, pl.String))
 

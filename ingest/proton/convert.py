@@ -23,6 +23,7 @@ import polars as pl
 from kerneldb import gpus, times
 from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError, UnreadableTraceError
+from kerneldb.ingest import nested
 from kerneldb.ingest.columns import frame_of, schema
 from kerneldb.ingest.launches import Signer
 from kerneldb.ingest.ledger import Ledger
@@ -57,6 +58,7 @@ COPY: Final = re.compile(r"(?i)\W*mem(cpy|set)")
 MICROSECOND_NS: Final = 1000
 MEGAHERTZ_KHZ: Final = 1000
 UNLIKE: Final = 'Profile work on a GPU, without `mode` and `backend="instrumentation"`.'
+SHADOW: Final = 'Profile with `context="shadow"`: a tree is as deep as the stacks of Python in it.'
 RECORD: Final = "Profile again: `triton.profiler.start(NAME)`, the program, `triton.profiler.finalize()`."
 SUMS: Final = schema("kind name device n timed total_ns phase path")
 LAUNCHES: Final = schema("kind name device stream start_ns duration_ns phase range_path") | {"python_line": pl.String}
@@ -118,8 +120,7 @@ def _decoded(text: bytes, label: str) -> Any:
     try:
         return msgspec.msgpack.decode(text) if PACKED.match(text) else msgspec.json.decode(text)
     except RecursionError as error:
-        message = f'{label}: a tree of Proton that nests too deep to be read. Profile with `context="shadow"`.'
-        raise UnreadableTraceError(message) from error
+        raise nested.error(b"" if PACKED.match(text) else text, SHADOW) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _cut(label, error) from error
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from kerneldb.ingest import nested
 from kerneldb.ingest.pytorch import repair
 from kerneldb.ingest.pytorch.split import EVENT_KEYS, Boundary
 from kerneldb.ingest.pytorch.values import ExactFloat, text_of
@@ -111,12 +112,15 @@ def _read_apart(texts: list[bytes], decode: Callable[[bytes], list[Event]]) -> E
 
 
 def read_tail(tail: bytes) -> Events:
-    """The last event and what follows it; `behind` is None where the text is cut."""
+    """The last event and what follows it; `behind` is None where the text is cut. Raises what `feed` does."""
     text, damaged = _decoded(tail)
     text = text.lstrip("\ufeff")
-    events, repaired, lost, behind = repair.split_events(text)
     reader = TolerantReader()
-    reader.take(events, repaired or int(damaged and bool(events)), behind, text)
+    try:
+        events, repaired, lost, behind = repair.split_events(text)
+        reader.take(events, repaired or int(damaged and bool(events)), behind, text)
+    except RecursionError as error:
+        raise nested.error(tail) from error
     reader.found.lost += lost
     return reader.found
 
@@ -159,14 +163,23 @@ class TolerantReader:
             self.feed(text)
 
     def feed(self, line: bytes) -> None:
-        """Take one event; a text that fails is kept to be tried together with the next one that fails."""
+        """Take one event; a text that fails is kept to be tried together with the next one that fails.
+
+        Raises ExceededError for one that nests more deeply than the parser follows.
+        """
+        try:
+            self._feed(line)
+        except RecursionError as error:
+            raise nested.error(line) from error
+
+    def _feed(self, line: bytes) -> None:
         text, damaged = _decoded(line.replace(b"\n", b"\r"))
         if self.found.behind is not None:
             self.found.behind += "," + text
             return
         try:
             event = repair.STRICT.decode(text)
-        except (ValueError, RecursionError):
+        except ValueError:
             self._retry(text, damaged)
         else:
             self.take([event], int(damaged), None, text)
@@ -239,7 +252,7 @@ def _text_of_arguments(args: object) -> tuple[str, bool]:
         pass  # a lone surrogate, or a number of more than 64 bits
     try:
         text = text_of([args]) or ""
-    except (RecursionError, ValueError):  # nested too deep, or a number of more digits than Python prints
+    except ValueError:  # a number of more digits than Python prints
         return "", False
     kept = repair.without_surrogates(text)
     return kept[1:-1], kept != text
@@ -251,8 +264,5 @@ def _scalar(value: object, is_time: bool) -> Scalar:
     if isinstance(value, float) and is_time:
         return value.text if isinstance(value, ExactFloat) else str(value)
     if isinstance(value, bool) or not isinstance(value, str | int | float | None):
-        try:
-            return text_of(value)
-        except RecursionError:
-            return None
+        return text_of(value)
     return value

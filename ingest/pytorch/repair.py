@@ -1,7 +1,8 @@
 """Reads one event, or the metadata around the events, out of text that is not valid JSON.
 
 The defects and the versions that write them: `docs/formats/pytorch.md`. A repair changes only how a string is escaped
-or a number is spelled; what still does not parse is given up and counted by the caller.
+or a number is spelled; what still does not parse is given up and counted by the caller. What nests more deeply than the
+parser follows is no damage: the RecursionError is the caller's, who refuses the file.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from kerneldb.ingest import nested
 from kerneldb.ingest.pytorch.values import ExactFloat
 
 SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
@@ -38,7 +40,7 @@ def parse_event(text: str) -> tuple[dict[str, Any], bool] | None:
     for repaired, candidate in _candidates(text):
         try:
             event = (DECODER if repaired else STRICT).decode(candidate)
-        except (ValueError, RecursionError):
+        except ValueError:
             continue
         return (event, repaired) if isinstance(event, dict) else None
     return None
@@ -48,7 +50,7 @@ def parse_run(text: str) -> list[object] | None:
     """The values in `text` where it is several with commas between them: what is read so needs no repair."""
     try:
         values: list[object] = STRICT.decode(f"[{text}]")
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     return values if len(values) > 1 else None
 
@@ -60,7 +62,7 @@ def leading(text: str) -> tuple[list[object], str]:
     while True:
         try:
             value, end = STRICT.raw_decode(text, position)
-        except (ValueError, RecursionError):
+        except ValueError:
             return values, text[position:]
         if (gap := NEXT_OBJECT.match(text, end)) is None:
             return values, text[position:]
@@ -69,11 +71,21 @@ def leading(text: str) -> tuple[list[object], str]:
 
 
 def parse_object(text: str) -> tuple[dict[str, Any], int]:
-    """The JSON object in `text` and the number of repaired strings; empty where nothing helps."""
+    """The JSON object in `text` and the number of repaired strings; empty where nothing helps.
+
+    Raises ExceededError where it nests more deeply than the parser follows.
+    """
+    try:
+        return _parse_object(text)
+    except RecursionError as error:
+        raise nested.error(text) from error
+
+
+def _parse_object(text: str) -> tuple[dict[str, Any], int]:
     for repaired, candidate in _candidates(text):
         try:
             value = json.loads(candidate, strict=not repaired)
-        except (ValueError, RecursionError):
+        except ValueError:
             continue
         if isinstance(value, dict):
             return value, int(repaired)
@@ -89,7 +101,7 @@ def object_without_surrogates(value: dict[str, Any]) -> tuple[dict[str, Any], in
     """The JSON object `value` without lone surrogates, and whether it had any."""
     try:
         text = json.dumps(value, ensure_ascii=False)
-    except RecursionError:
+    except RecursionError:  # as deep as the parser just followed
         return value, 0
     if LONE_SURROGATE.search(text) is None:
         return value, 0
@@ -99,15 +111,18 @@ def object_without_surrogates(value: dict[str, Any]) -> tuple[dict[str, Any], in
 def split_end(behind: str, in_object: bool) -> tuple[str, str]:
     """What follows the events: the rest of the document, and text behind its end (padding does not count).
 
-    A rest that does not parse as it stands is returned whole: only a repair finds where it ends.
+    A rest that does not parse as it stands is returned whole: only a repair finds where it ends. Raises ExceededError
+    where it nests more deeply than the parser follows.
     """
     rest = behind.strip(PADDING + ",")
     if not in_object:
         return "", rest
     try:
         _, end = DECODER.raw_decode("{" + rest)
-    except (ValueError, RecursionError):
+    except ValueError:
         return rest, ""
+    except RecursionError as error:
+        raise nested.error(rest) from error
     return rest[: end - 1], rest[end - 1 :].strip(PADDING + ",")
 
 
@@ -128,7 +143,7 @@ def split_events(text: str) -> tuple[list[dict[str, Any]], int, int, str | None]
             return events, 0, 0, text[position + 1 :]
         try:
             event, position = DECODER.raw_decode(text, position)
-        except (ValueError, RecursionError):
+        except ValueError:
             return _repair_rest(events, text[position:])
         events.append(event)
     return events, 0, 0, None
@@ -172,7 +187,7 @@ def _members(text: str) -> dict[str, Any]:
     for match in re.finditer(r'^\s*"(?P<key>[^"\n]+)"\s*:\s*', text, re.MULTILINE):
         try:
             found[match["key"]] = DECODER.raw_decode(text, match.end())[0]
-        except (ValueError, RecursionError):
+        except ValueError:
             continue
     return found
 

@@ -15,6 +15,7 @@ import polars as pl
 
 from kerneldb.batch import Manifest
 from kerneldb.errors import UnreadableTraceError
+from kerneldb.ingest import nested
 from kerneldb.ingest.amd import agents as agent_rows
 from kerneldb.ingest.amd import capture, unread
 from kerneldb.ingest.amd.agents import Agent, agent_of, archs, first_numbers, moved, numbered
@@ -398,7 +399,9 @@ def _decoded(one: Source, progress: Progress | None) -> tuple[Document, Counter[
             document = msgspec.json.decode(text, type=Document)
         sections = msgspec.json.decode(text, type=Sections)
         return document, _sections(sections), _keys(sections)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except RecursionError as error:
+        raise nested.error(text) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         why = one.damage or error
         message = f"{one.label}: the JSON of rocprofv3 is cut or damaged ({why}). Record again, best as rocpd."
         raise UnreadableTraceError(message) from error

@@ -15,7 +15,7 @@ import polars as pl
 
 from kerneldb.batch import Manifest
 from kerneldb.errors import UnreadableTraceError
-from kerneldb.ingest import readers, sqlite
+from kerneldb.ingest import nested, readers, sqlite
 from kerneldb.ingest.amd import capture, unread
 from kerneldb.ingest.amd.host import Host
 from kerneldb.ingest.amd.launches import WAITED, WAITS, Launches, kind_of, mapped
@@ -90,8 +90,11 @@ def _from_database(database: sqlite.Database) -> Iterator[tuple[str, pl.DataFram
 
 def _from_json(one: Source) -> tuple[list[tuple[str, pl.DataFrame]], Report]:
     """Activities and calls, and what of the file is neither."""
+    text = text_of(one)
     try:
-        events = msgspec.json.decode(text_of(one), type=dict[str, Any]).get("traceEvents", [])
+        events = msgspec.json.decode(text, type=dict[str, Any]).get("traceEvents", [])
+    except RecursionError as error:
+        raise nested.error(text) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         message = f"{one.label}: the JSON of rocprof is cut or damaged ({error}). Record again."
         raise UnreadableTraceError(message) from error

@@ -16,6 +16,7 @@ import msgspec
 
 from kerneldb import times
 from kerneldb.errors import UnreadableTraceError
+from kerneldb.ingest import nested
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.xla.recording import Event, Line, Plane, Recording
 
@@ -77,7 +78,9 @@ def read(text: bytes, label: str) -> Recording:
     try:
         top = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
         rows, keys = _rows(text, top)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except RecursionError as error:
+        raise nested.error(text) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         message = (
             f"{label}: the JSON of jax.profiler is cut or damaged ({error}). Record again, or give the xplane.pb "
             "of the session, which lies beside it."
@@ -126,6 +129,8 @@ def arguments(row: Row) -> dict[str, Any]:
         found = msgspec.json.decode(row.args)
     except msgspec.ValidationError:
         found = json.loads(bytes(row.args), parse_int=_held, parse_float=_held)
+    except RecursionError as error:  # the stack of who asks is deeper than that of `read`
+        raise nested.error(bytes(row.args)) from error
     return found if isinstance(found, dict) else {}
 
 
