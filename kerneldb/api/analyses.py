@@ -61,6 +61,16 @@ class Difference:
             return None
         return 100 * (self.steady_state[1].mean_ns / self.steady_state[0].mean_ns - 1)
 
+    def remarks(self) -> list[str]:
+        """What else differs than the times of the program, as sentences."""
+        found = []
+        if len(set(map(tuple, self.gpus))) > 1 and all(self.gpus):
+            named = " -> ".join(", ".join(gpus) for gpus in self.gpus)
+            found.append(f"different GPUs ({named}): what is slower or faster may be the GPU, not the program")
+        if self.is_fused():
+            found.append("kernels were fused: kerneldb diff --by fusion says which operators became which kernels")
+        return found
+
     def is_fused(self) -> bool:
         """Whether kernels that a compiler fused are on one side only, and others on the other side only."""
         only: dict[str, set[bool]] = collections.defaultdict(set)

@@ -23,7 +23,11 @@ class InNotebooks:
         return notebook.report(cast("Database", self), names, compare=compare)
 
     def chart(self, name: str, *, where: str | None = None, traces: Sequence[str] = ()) -> alt.TopLevelMixin:
-        """The answer `name` (roofline, idle, idle_gaps, collectives, collective_waits, phases) as an Altair chart."""
+        """The answer `name` (roofline, idle, idle_gaps, collectives, collective_waits, phases) as an Altair chart.
+
+        Raises UsageError for another name, which lists these.
+        """
         from kerneldb.report import notebook
 
+        notebook.check_chart(name)
         return notebook.chart(name, cast("Database", self).analyze(name, where=where, traces=traces).rows())

@@ -119,21 +119,13 @@ def diff(
 
     found = open_database(lock_timeout=READ_WAIT_S).diff(before, after, where=where, threshold=threshold / 100)
     note(summary(before, after, found))
-    _note_differences(found)
+    for remark in found.remarks():
+        note(remark)
     draw("diff", found.table.to_pylist() if plot else [], plot)
     shown = _shown(found, everything=everything) if output.format == "table" else found.table
     emit_rows(Result(shown), output, limit, ROWS)
     if fail_on is not None:
         found.check(fail_on)
-
-
-def _note_differences(found: Difference) -> None:
-    """Say what else differs than the program's times."""
-    if len(set(map(tuple, found.gpus))) > 1 and all(found.gpus):
-        named = " -> ".join(", ".join(gpus) for gpus in found.gpus)
-        note(f"different GPUs ({named}): what is slower or faster may be the GPU, not the program")
-    if found.is_fused():
-        note("kernels were fused: --by fusion says which operators became which kernels")
 
 
 def _by(

@@ -102,6 +102,11 @@ def _signed(write: Callable[[float], str], value: float) -> str:
     return f"+{write(value)}" if value > 0 else write(value)
 
 
+def is_change(name: str) -> bool:
+    """Whether the values of a column are changes, which have their sign also where they are positive."""
+    return _CHANGE.search(_argument(name)) is not None
+
+
 def _byte_rate(value: float) -> str:
     return f"{size(value)}/s"
 
@@ -163,7 +168,7 @@ def unit_of(name: str) -> Unit | None:
         return None
     for pattern, write in _BY_NAME:
         if re.search(pattern, inner):
-            signed = functools.partial(_signed, write) if _CHANGE.search(inner) else write
+            signed = functools.partial(_signed, write) if is_change(inner) else write
             return Unit(signed, _title(inner, pattern) or name if inner == name else name)
     return None
 

@@ -6,8 +6,9 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api.analyses import THRESHOLD
+from kerneldb.api.queries import statement
 from kerneldb.errors import UsageError
-from kerneldb.output.units import duration
+from kerneldb.output.units import duration, size
 from kerneldb.report import charts, contents
 from kerneldb.report.asking import asking, literal, named
 from kerneldb.report.counters import KINDS, RULE, check_rule
@@ -22,10 +23,20 @@ SHOWN: Final = 100
 OTHERS: Final = 20
 QUIET: Final = frozenset({"unchanged", "noise"})
 SIDES: Final = 2
+OWN: Final = "The own Δ of a kernel is the change of its mean beyond the shift that all kernels have in common."
+TIMES: Final = ("total_before_ns", "total_after_ns", "delta_ns")
 
-VERDICTS: Final = (Column("verdict", "verdict"), Column("n", "kernels", "count"))
+VERDICTS: Final = (
+    Column("verdict", "verdict"),
+    Column("n", "kernels", "count"),
+    Column("total_before_ns", "time before", "ns"),
+    Column("total_after_ns", "after", "ns"),
+    Column("delta_ns", "Δ", "ns"),
+)
 CHANGES: Final = (
     contents.KERNEL,
+    contents.OPERATOR,
+    Column("problem", "problem"),
     Column("verdict", "verdict"),
     Column("matched_by", "matched by"),
     Column("n_before", "launches before", "count"),
@@ -33,7 +44,7 @@ CHANGES: Final = (
     Column("total_before_ns", "time before", "ns"),
     Column("total_after_ns", "after", "ns"),
     Column("delta_ns", "Δ", "ns"),
-    Column("own_delta_pct", "Δ of the mean beyond the common shift", "percent"),
+    Column("own_delta_pct", "own Δ of the mean", "percent"),
     Column("p_value", "p", "number"),
 )
 CLASSES: Final = Plan(
@@ -104,8 +115,11 @@ def comparison(
     check_rule(database, rule)
     sides = [named(database, name) for name in (before, after)]
     sections: list[Section] = []
+    remarks: list[str] = []
     if all(any(row["kind"] not in KINDS for row in rows) for rows in sides):
-        sections += _times(database, before, after, threshold)
+        found = database.diff(before, after, threshold=threshold)
+        remarks = found.remarks()
+        sections += _times(found, {"before": before, "after": after, "threshold": threshold})
     with asking(database) as ask:
         names = ask.about(before=before, after=after, rule=rule or RULE, threshold=threshold)
         if sections:
@@ -121,18 +135,15 @@ def comparison(
         tables = [ask.about(trace=rows[0]["trace"]).table(contents.SETUP) for rows in sides]
     captions = (f"Before: {before}", f"After: {after}")
     setup = [dataclasses.replace(table, caption=caption) for table, caption in zip(tables, captions, strict=True)]
-    return Report(f"{before} against {after}", made(database), (Section("Setup", tuple(setup)), *sections))
+    said = " ".join(f"{remark[0].upper()}{remark[1:]}." for remark in remarks)
+    return Report(f"{before} against {after}", made(database), (Section("Setup", tuple(setup), (), said), *sections))
 
 
-def _times(database: Database, before: str, after: str, threshold: float) -> list[Section]:
-    found = database.diff(before, after, threshold=threshold)
-    rows: list[dict[str, Any]] = found.table.to_pylist()
+def _times(found: Difference, names: dict[str, Any]) -> list[Section]:
+    rows = [{**row, "problem": _problem(row)} for row in found.table.to_pylist()]
     changed = [row for row in rows if row["verdict"] not in QUIET]
     others = [row for row in rows if row["verdict"] in QUIET]
-    names = {"before": before, "after": after, "threshold": threshold}
-    sql = literal("FROM diff($before, $after, threshold := $threshold);", names)
-    verdicts = [{"verdict": verdict, "n": n} for verdict, n in found.by_verdict.items()]
-    by_verdict = "SELECT verdict, count(*) AS n " + sql.replace(";", " GROUP BY verdict ORDER BY n DESC;")
+    sql, by_verdict = (literal(statement(name), names) for name in ("analysis_diff", "report_changed_verdicts"))
     top = [
         {"kernel": str(row["kernel"])[:ALL_SHORT], "delta_ms": row["delta_ns"] / 1e6, "verdict": row["verdict"]}
         for row in changed[:20]
@@ -140,11 +151,34 @@ def _times(database: Database, before: str, after: str, threshold: float) -> lis
     bars = charts.bars(top, "kernel", "delta_ms", "change in ms", colour="verdict") if top else None
     drawn = [Chart("Largest changes", bars, sql)] if bars else []
     changes = Table("Changes, largest first", CHANGES, changed[:SHOWN], sql, "Nothing changed.")
+    verdicts = Table("Kernels by verdict, most time lost first", VERDICTS, _by_verdict(rows), by_verdict)
     return [
-        Section("Sums", (Table("Kernels by verdict", VERDICTS, verdicts, by_verdict),), (), _sums(found)),
-        Section("What changed", (*drawn, changes)),
+        Section("Sums", (verdicts,), (), _sums(found)),
+        Section("What changed", (*drawn, changes), (), OWN),
         Section("What did not", (Table("Largest of the others", CHANGES, others[:OTHERS], sql),)),
     ]
+
+
+def _problem(row: dict[str, Any]) -> str | None:
+    """The size of a product, else the bytes of a copy, else the grid: where both sides have the same."""
+    if row["gemm_m"] is not None:
+        batch = f"{row['gemm_batch']:,} × " if (row["gemm_batch"] or 1) > 1 else ""
+        return f"gemm {batch}{row['gemm_m']}×{row['gemm_n']}×{row['gemm_k']}"
+    if row["bytes"] is not None:
+        return size(row["bytes"])
+    grid = [row[f"grid_{axis}"] for axis in "xyz"]
+    return None if None in grid else f"grid {'×'.join(map(str, grid))}"
+
+
+def _by_verdict(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """How many kernels have each verdict, and their times; what lost most time comes first."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        sums = found.setdefault(row["verdict"], {"verdict": row["verdict"], "n": 0, **dict.fromkeys(TIMES, 0)})
+        sums["n"] += 1
+        for name in TIMES:
+            sums[name] += row[name]
+    return sorted(found.values(), key=lambda sums: (-sums["delta_ns"], sums["verdict"]))
 
 
 def _sums(found: Difference) -> str:

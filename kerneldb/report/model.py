@@ -112,11 +112,12 @@ def shown(column: Column, value: Any) -> str:
     """`value` of a column as text on one line."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return units.UNKNOWN
+    if not is_number(column):
+        return escape(str(value))
     if is_over(column, value):
         return f"{value:,.1f} %{MARK}"
-    if column.kind in WRITERS:
-        return WRITERS[column.kind](float(value))
-    return f"{value:,.4g}" if column.kind == "number" else escape(str(value))
+    sign = "+" if value > 0 and units.is_change(column.name) else ""
+    return sign + (f"{value:,.4g}" if column.kind == "number" else WRITERS[column.kind](float(value)))
 
 
 def is_over(column: Column, value: Any) -> bool:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kerneldb.report.model import Report
 
 SIDES: Final = 2
+TWO_SIDED: Final = "diff"
+"""A drawing of two sides, which no analysis has."""
 HEIGHT: Final = 900
 """Pixels of the frame."""
 
@@ -49,11 +51,17 @@ def report(database: Database, names: Sequence[str], *, compare: bool) -> Page:
     return Page(changes.comparison(database, chosen[0], chosen[1]) if compare else gather.single(database, chosen))
 
 
-def chart(name: str, rows: Sequence[dict[str, Any]]) -> alt.TopLevelMixin:
-    """The rows of the answer `name` as a chart. Raises UsageError for an unknown name, KerneldbError without rows."""
+def check_chart(name: str) -> None:
+    """Raise UsageError where there is no chart of the analysis `name`, KerneldbError where a library is missing."""
     require()
-    if name not in charts.DRAWINGS:
-        raise UsageError(f"no chart of {name}: there are {', '.join(charts.DRAWINGS)}")
+    if name not in charts.DRAWINGS or name == TWO_SIDED:
+        lead = "a difference takes two traces (kerneldb diff --plot draws it)" if name == TWO_SIDED else "no such chart"
+        there = ", ".join(one for one in charts.DRAWINGS if one != TWO_SIDED)
+        raise UsageError(f"no chart {name!r}: {lead}; there are {there}")
+
+
+def chart(name: str, rows: Sequence[dict[str, Any]]) -> alt.TopLevelMixin:
+    """The rows of the answer `name` as a chart. Raises KerneldbError where they have nothing to draw."""
     spec = charts.DRAWINGS[name](rows)
     if spec is None:
         raise KerneldbError(f"nothing to draw: no row has what the chart of {name} shows")

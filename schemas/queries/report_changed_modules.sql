@@ -24,5 +24,11 @@ SELECT
 FROM sides
 WHERE EXISTS (FROM sides WHERE module <> '(outside of modules)')
 GROUP BY path
-ORDER BY path NULLS LAST, module
+ORDER BY
+    -- In the order of numbers within names: layer 2 before layer 10. Each below the module that calls it.
+    list_transform(
+        string_split(path, '.'),
+        lambda name: list_transform(regexp_extract_all(name, '[0-9]+|[^0-9]+'), lambda part: CASE WHEN regexp_matches(part, '^[0-9]') THEN lpad(part, greatest(20, length(part))::INTEGER, '0') ELSE part END)
+    ),
+    path
 LIMIT 1000;

@@ -82,7 +82,13 @@ def test_unknown_endings_are_refused_before_anything_is_asked(compared: Database
 
 def test_an_unknown_analysis_is_told_by_name(compared: Database) -> None:
     with pytest.raises(UsageError, match="no analysis 'rooflines'; near: roofline"):
-        compared.chart("rooflines")
+        compared.analyze("rooflines")
+    there = "roofline, idle, idle_gaps, collectives, collective_waits, phases"
+    for name, lead in (("top", "no such chart"), ("diff", "kerneldb diff --plot")):
+        with pytest.raises(UsageError) as told:
+            compared.chart(name)
+        assert lead in str(told.value)
+        assert str(told.value).endswith(f"there are {there}")
     assert not compared.analyze("collectives").rows()
 
 

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+import kerneldb
+from tests.browser import browser, needs_browser
+
 ROOT = Path(__file__).parents[2]
 CELLS = [
     "".join(cell["source"])
@@ -52,3 +55,41 @@ def test_every_cell_runs_and_shows_something(tmp_path: Path, monkeypatch: pytest
     if importlib.util.find_spec("pandas") is not None:
         assert len(names["top"].df()) == len(names["top"])
     names["database"].close()
+
+
+@needs_browser
+def test_charts_are_shown_without_a_network(tmp_path: Path) -> None:
+    """As `docs/python-api.md` says: Altair's usual way asks a server, the others named there do not."""
+    import altair as alt
+
+    text = (ROOT / "docs" / "python-api.md").read_text(encoding="utf-8")
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(ROOT / "examples" / "decoder-h200.json.gz")
+    chart = database.chart("roofline")
+
+    def made() -> dict[str, Any]:
+        found = chart._repr_mimebundle_()
+        return dict(found[0] if isinstance(found, tuple) else found)
+
+    usual = alt.renderers.active
+    assert "cdn.jsdelivr.net" in made()["text/html"]
+    try:
+        for name, options in (("svg", {}), ("html", {"template": "inline"}), ("mimetype", {})):
+            words = "".join(f', {key}="{value}"' for key, value in options.items())
+            assert f'alt.renderers.enable("{name}"{words})' in text
+            alt.renderers.enable(name, **options)
+            shown_as = made()
+            assert "https://cdn" not in json.dumps(shown_as)
+            if name == "html":
+                (tmp_path / "shown.html").write_text(f"<!doctype html><body>{shown_as['text/html']}</body>")
+    finally:
+        alt.renderers.enable(usual)
+    chart.save(tmp_path / "saved.html", inline=True)
+    for page_name in ("shown.html", "saved.html"):
+        with browser() as page:
+            page.go((tmp_path / page_name).as_uri(), "null")
+            page.run(
+                "new Promise((done) => { const look = () => document.querySelector('svg, canvas') ? done() : "
+                "requestAnimationFrame(look); look(); })"
+            )
+            assert [url for url in page.asked if url.startswith("http")] == []
