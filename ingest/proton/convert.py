@@ -27,7 +27,7 @@ from kerneldb.ingest import nested
 from kerneldb.ingest.columns import frame_of, schema
 from kerneldb.ingest.launches import Signer
 from kerneldb.ingest.ledger import Ledger
-from kerneldb.ingest.output import File, Output
+from kerneldb.ingest.output import File, Output, Report
 from kerneldb.ingest.privacy import public
 from kerneldb.ingest.proton import KINDS, PACKED
 from kerneldb.ingest.readers import Options, Progress, Unit
@@ -131,8 +131,10 @@ def _tree(text: bytes, label: str, output: Output, signer: Signer) -> int:
     roots = [part for part in parts if isinstance(part, dict) and "frame" in part]
     described = [part for part in parts if isinstance(part, dict) and "frame" not in part]
     rows, values, ranges, unnamed, odd, keys = [], [], [], 0, 0, Counter[str]()
+    output.report.add("lost", "part of the file that is no frame", len(parts) - len(roots) - len(described))
     for frame in _frames(roots):
         keys.update(frame.node.keys())
+        _account(frame.node, output.report)
         metrics = {OLD.get(key, key): value for key, value in _object(frame.node, "metrics").items()}
         listed = [(key, _number(value)) for key, value in metrics.items() if key not in OWN]
         odd += sum(value is None for _, value in listed)
@@ -174,6 +176,57 @@ def _frames(roots: list[Node]) -> Iterator[Frame]:
         stack += [Frame(child, inside, within, -1) for child in reversed(listed) if isinstance(child, dict)]
 
 
+def _account(node: Node, report: Report) -> None:
+    """Name what of a node is not of the type that Proton writes, so that something of it is left out."""
+    metrics = {OLD.get(key, key): value for key, value in _object(node, "metrics").items()}
+    odd = _Odd(report, "frame", _name(node))
+    for key, kind in (("frame", dict), ("metrics", dict), ("children", list)):
+        odd.kind(node, key, kind)
+    children = node.get("children")
+    listed = children if isinstance(children, list) else []
+    odd.add("lost", "child of a frame that is none", sum(not isinstance(one, dict) for one in listed))
+    odd.number("lost", metrics, COUNT)
+    odd.number("unread", metrics, TIME)
+    odd.number("unread", metrics, "device_id", 31)
+    is_timed = bool(_number(metrics.get(TIME))) and not _is_kernel(metrics)
+    odd.add("lost", f"`{TIME}` of a frame that counts no kernel", int(is_timed))
+
+
+def _account_event(event: Node, report: Report) -> None:
+    """The same for the event of a kernel."""
+    arguments = _object(event, "args")
+    odd = _Odd(report, "kernel", str(event.get("name") or ""))
+    odd.kind(event, "args", dict)
+    for key, kind in (("call_stack", list), ("metrics", dict)):
+        odd.kind(arguments, key, kind)
+    odd.number("unread", event, "ts")
+    odd.number("unread", event, "dur")
+    odd.number("unread", arguments, "device_id", 31)
+    odd.number("unread", arguments, "stream_id", 63)
+
+
+class _Odd(NamedTuple):
+    """Counts what of a part of the file, such as a frame, is of another type; `name` is what it is called."""
+
+    report: Report
+    part: str
+    name: str
+
+    def add(self, outcome: str, reason: str, n: int) -> None:
+        self.report.add(outcome, reason, n, self.name or None)
+
+    def kind(self, node: Node, key: str, kind: type) -> None:
+        """What should be an object or a list, and is neither that nor NULL."""
+        is_odd = not isinstance(node.get(key), kind | None)
+        self.add("lost", f"`{key}` of a {self.part} that is no {'list' if kind is list else 'object'}", int(is_odd))
+
+    def number(self, outcome: str, node: Node, key: str, bits: int = 0) -> None:
+        """What should be a number, of not more than `bits`, or the text of one where these are given."""
+        value = node.get(key)
+        is_odd = value is not None and (_below(value, bits) if bits else _number(value)) is None
+        self.add(outcome, f"`{key}` of a {self.part} that is no number", int(is_odd))
+
+
 def _range(frame: Frame) -> dict[str, Any]:
     name = _name(frame.node)
     is_python = PYTHON.fullmatch(name) is not None
@@ -210,7 +263,9 @@ def _name(node: Node) -> str:
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """A number of JSON; NaN, which MessagePack may hold, is none."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and math.isfinite(value) else None  # type: ignore[arg-type]
 
 
 def _is_kernel(metrics: Node) -> bool:
@@ -313,13 +368,16 @@ def _timeline(text: bytes, label: str, output: Output, signer: Signer) -> int:
     rows: list[dict[str, Any]] = []
     values: list[tuple[int, str, float]] = []
     others, keys, arguments, entries, odd = Counter[str](), Counter[str](), Counter[str](), Counter[str](), 0
-    events = [event if isinstance(event, dict) else {} for event in _events(text, label, entries)]
+    parts = list(_events(text, label, entries))
+    events = [event for event in parts if isinstance(event, dict)]
+    output.report.add("lost", "event that is no object", len(parts) - len(events))
     streams = dict(found for event in events if (found := _stream(event)) is not None)
     for event in events:
         if event.get("ph") != "X" or event.get("cat") != "kernel":
             others[str(event.get("cat", ""))] += 1
             continue
         keys.update(event.keys())
+        _account_event(event, output.report)
         arguments.update(_object(event, "args").keys())
         given = list(_values(event))
         odd += len(_object(_object(event, "args"), "metrics")) - len(given)
@@ -338,20 +396,20 @@ def _timeline(text: bytes, label: str, output: Output, signer: Signer) -> int:
     metrics = frame_of([(places[at], *one) for at, *one in values], VALUES)
     output.write("metrics", metrics.with_columns(source_metric="metric"))
     output.report.add("stored", "values of kernels", metrics.height)
-    return len(events)
+    return len(parts)
 
 
 def _events(text: bytes, label: str, entries: Counter[str]) -> Iterator[Any]:
     """The events of all objects: one on each line, or a single one that another program laid out over lines.
 
-    What else stands in the objects is counted in `entries`.
+    What else stands in the objects is counted in `entries`; where there should be a list of events and is none, None.
     """
     lines = [line for line in text.split(b"\n") if line.strip()]
     for part in [text] if lines and lines[0].strip() == b"{" else lines:
         listed = _decoded(part, label)
         entries.update(listed.keys() if isinstance(listed, dict) else ())
-        events = listed.get("traceEvents") if isinstance(listed, dict) else None
-        yield from events if isinstance(events, list) else ()
+        events = listed.get("traceEvents", []) if isinstance(listed, dict) else None
+        yield from events if isinstance(events, list) else (None,)
 
 
 def _values(event: Node) -> Iterator[tuple[str, float]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,64 @@ def test_hostile_trees(tmp_path: Path, what: str) -> None:
     sums = trace.rows("rollups", "n", "total_ns")
     assert (1, 7) in sums
     assert all(n >= 0 and (total is None or total >= 0) for n, total in sums)
+
+
+LOST = {
+    "texts": {"`count` of a frame that is no number": 1},
+    "children": {"`children` of a frame that is no list": 1},
+    "child": {"child of a frame that is none": 2},
+    "no count": {"`time (ns)` of a frame that counts no kernel": 1},
+    "metrics": {"`metrics` of a frame that is no object": 1},
+    "parts": {"part of the file that is no frame": 2},
+}
+BROKEN = {
+    "texts": [node("ROOT", kernel("good", 1, 7), node("bad", **{"count": "x", "time (ns)": "y"}))],
+    "children": [node("ROOT", kernel("good", 1, 7), node("bad") | {"children": "x"})],
+    "child": [node("ROOT", kernel("good", 1, 7), node("bad") | {"children": [5, None]})],
+    "no count": [node("ROOT", kernel("good", 1, 7), node("bad", **{"time (ns)": 5}))],
+    "metrics": [node("ROOT", kernel("good", 1, 7), node("bad") | {"metrics": "x"})],
+    "parts": [node("ROOT", kernel("good", 1, 7)), 5, "x"],
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_a_broken_frame_loses_is_counted(tmp_path: Path, what: str) -> None:
+    trace = read(tmp_path, json.dumps(BROKEN[what]))
+    assert trace.rows("rollups", "n", "total_ns") == [(1, 7)]
+    assert trace.report("lost") == LOST[what]
+
+
+@pytest.mark.parametrize("time", [math.nan, math.inf, "x"])
+def test_a_time_that_is_no_number_is_counted(tmp_path: Path, time: object) -> None:
+    packed = msgspec.msgpack.encode(
+        [
+            {
+                "frame": {"name": "ROOT", "type": "function"},
+                "metrics": {},
+                "children": [kernel("good", 1, 7), kernel("bad", 1, time)],
+            }
+        ]
+    )
+    trace = read(tmp_path, packed, "run.hatchet_msgpack")
+    assert sorted(trace.rows("rollups", "n", "timed", "total_ns")) == [(1, 0, None), (1, 1, 7)]
+    assert trace.report("unread") == {"`time (ns)` of a frame that is no number": 1}
+
+
+def test_odd_events_of_a_timeline_are_counted(tmp_path: Path) -> None:
+    good = event("gemm", 1.5, 2.0, 7)
+    odd = good | {"ts": "x", "args": {"call_stack": "x", "stream_id": -1}}
+    text = json.dumps({"traceEvents": [good, odd, 5, good | {"args": 5}]}) + '\n[1]\n{"traceEvents": 5}'
+    trace = read(tmp_path, text, "run.chrome_trace")
+    assert trace.launches["start_ns"].to_list() == [1_500, 1_500, None]
+    assert trace.report("unread") == {
+        "`ts` of a kernel that is no number": 1,
+        "`stream_id` of a kernel that is no number": 1,
+    }
+    assert trace.report("lost") == {
+        "event that is no object": 3,
+        "`args` of a kernel that is no object": 1,
+        "`call_stack` of a kernel that is no list": 1,
+    }
 
 
 def test_a_tree_without_end(tmp_path: Path) -> None:
