@@ -368,7 +368,7 @@ def _gaps(rows: Rows) -> Spec | None:
     ]
     first = min((row["at_ms"] for row in shown), default=0.0)
     moved = [{**row, "at_ms": row["at_ms"] - first} for row in shown]
-    titles = ("time in ms", "gap in µs")
+    titles = ("ms since the first gap", "gap in µs")
     return scatter(moved, ("at_ms", "gap_us"), titles, "cause", logarithmic=(False, True)) if moved else None
 
 

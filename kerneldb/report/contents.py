@@ -193,8 +193,17 @@ OCCUPANCY: Final = Plan(
         Column("limiter", "limited by"),
         Column("estimated_pct", "estimated by the tool", "percent"),
     ),
-    "No resources of launches in the trace.",
+    "Neither registers nor shared memory of launches are in the trace. Profilers note them of launches that they trace "
+    "one by one, as those of CUDA graphs by nsys --cuda-graph-trace=node.",
     is_sparse=True,
+)
+NO_GPU: Final = (
+    "Launches have their registers and shared memory, but the trace does not say on which GPU they ran, so what it "
+    "holds at once is not known. Keep what says it: deviceProperties in a trace of PyTorch, the table TARGET_INFO_GPU "
+    "in an export of nsys, *_agent_info.csv beside the other files of rocprofv3."
+)
+NO_LIMITS: Final = (
+    "Launches have their registers and shared memory, but how many blocks a GPU of {} holds at once is not known here."
 )
 OVERHEAD: Final = Plan(
     "overhead",

@@ -165,8 +165,20 @@ def _setup(ask: Asking) -> Section:
 def _top(ask: Asking) -> Section:
     top, categories = ask.table(contents.TOP), ask.table(contents.CATEGORIES)
     drawn = [*_shares("Share of GPU time by category", categories, "category"), *_shares("Top kernels", top, "kernel")]
-    others = map(ask.table, (contents.OPERATORS, contents.PHASES, contents.OCCUPANCY))
-    return Section(TOP, (*drawn, top, categories, *others))
+    others = map(ask.table, (contents.OPERATORS, contents.PHASES))
+    return Section(TOP, (*drawn, top, categories, *others, _occupancy(ask)))
+
+
+def _occupancy(ask: Asking) -> Table:
+    """The occupancy of launches; where it is not known, what the trace lacks for it."""
+    found = ask.table(contents.OCCUPANCY)
+    if found.rows:
+        return found
+    (there,) = ask.rows("occupancy_lacks")
+    if not there["with_resources"]:
+        return found
+    lacks = contents.NO_GPU if there["arch"] is None else contents.NO_LIMITS.format(there["arch"])
+    return dataclasses.replace(found, missing=lacks)
 
 
 def _shares(caption: str, table: Table, label: str) -> Iterator[Chart]:

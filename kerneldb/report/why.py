@@ -59,6 +59,10 @@ CAPTURED: Final = (
     "{calls:,} launch calls, but {launches:,} launches: the others were captured into a graph, or not recorded "
     "(kerneldb db doctor)."
 )
+BEFORE: Final = (
+    "{before:,} of {launches:,} launches were made before the recorded window began, so neither their calls nor their "
+    "operators are known: synchronise before the profiler starts, or use schedule(wait=1, warmup=1, active=…)."
+)
 NO_STACKS: Final = "No Python stacks were recorded (with_stack=True), so lines of code are not known."
 
 
@@ -92,7 +96,7 @@ class Verdict:
         ordered = sorted(parts.most_common(), key=lambda part: part[0] == BETWEEN)
         shares = {words: f"{100 * ns / self.span_ns:.1f}" for words, ns in ordered}
         told = [f"{share} % {words}" for words, share in shares.items() if share != "0.0"]
-        of = f", summed over {self.devices} devices" if self.devices > 1 else ""
+        of = f", {self.devices} GPUs added up" if self.devices > 1 else ""
         return f"{duration(self.span_ns)} from the first launch to the last{of}: {', '.join(told)}."
 
 
@@ -194,6 +198,8 @@ def _unknown(ask: Asking, known: dict[str, int], program: dict[str, Any]) -> Ite
             yield CAPTURED.format(calls=calls, launches=launches)
         else:
             yield ONE.sub(_single, FEW_LAUNCHES.format(launches=launches))
+    if program["launched_before"]:
+        yield BEFORE.format(before=program["launched_before"], launches=launches)
     if "host" not in known and "queue" not in known and "unattributed" in known:
         yield NO_HOST
     elif program["lacks_stacks"]:

@@ -40,6 +40,7 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
 """What the same thing is called on the GPUs of each vendor."""
 
 NEAR_PEAK: Final = 60
+AT_PEAK: Final = 95
 SHORT_NS: Final = 10_000
 TINY_NS: Final = 3_000
 """A kernel that is shorter does next to nothing beside starting, whatever its work is."""
@@ -219,6 +220,8 @@ def judged(row: Row) -> Mapping[str, str]:
         sure = KNOWN_WORK
     if reached is not None and reached >= NEAR_PEAK:
         verdict = f"; at {min(100, reached):.0f} % of the peak {limit}, the kernel itself leaves little to gain"
+        if reached < AT_PEAK:
+            verdict += ": few get much of the {beyond_ns} that the peak itself would save"
         hint = "Give it less to do: fewer bytes or operations, a smaller type, fusion with its neighbours"
     elif row["mean_ns"] < (TINY_NS if reached is None else SHORT_NS):
         verdict = "; at {mean_ns} each, starting and ending it limits it, not arithmetic or bandwidth"

@@ -1,8 +1,8 @@
 -- The kernel with most time: of the wall time where there is a timeline, else of the GPU time. Copies and fills have no counters to look at, and the time of a
 -- collective is that of the slowest rank: other rules are about these, and about softmax and matrix-vector products that take much (`spoken`). What takes under 10 µs
 -- and runs less than ten times says nothing. Where its
--- work is not known, nobody knows what is at stake: it is ranked as if that were a third (`rank_ns`); from `$near_pct` % of a peak on, little can be gained, and a
--- tenth of it counts. `reached_pct` is how near it is to the peaks of the GPU, NULL where its work is not
+-- work is not known, nobody knows what is at stake: it is ranked as if that were a third (`rank_ns`). From `$near_pct` % of a peak on, little of what the peak itself
+-- would save (`beyond_ns`) can be gained: nothing is said to be at stake, and a tenth of it ranks the kernel. `reached_pct` is how near it is to the peaks of the GPU, NULL where its work is not
 -- known.
 WITH spoken AS (
     SELECT category
@@ -47,9 +47,10 @@ most AS (FROM summed ORDER BY total_ns DESC, name_id LIMIT 1),
 launched AS (SELECT r.* FROM ran AS r INNER JOIN most USING (name_id))
 
 SELECT
-    CASE WHEN 2 * m.known_ns >= m.total_ns THEN m.known_ns - m.needed_ns END::DOUBLE AS at_stake_ns,
+    CASE WHEN 2 * m.known_ns >= m.total_ns THEN m.known_ns - m.needed_ns END::DOUBLE AS beyond_ns,
     CASE WHEN 2 * m.known_ns >= m.total_ns THEN 100 * m.needed_ns / m.known_ns END AS reached_pct,
-    CASE WHEN reached_pct >= $near_pct THEN at_stake_ns / 10 ELSE coalesce(at_stake_ns, m.total_ns / 3) END::DOUBLE AS rank_ns,
+    CASE WHEN reached_pct < $near_pct THEN beyond_ns END AS at_stake_ns,
+    CASE WHEN reached_pct >= $near_pct THEN beyond_ns / 10 ELSE coalesce(beyond_ns, m.total_ns / 3) END::DOUBLE AS rank_ns,
     m.kernel,
     m.total_ns::DOUBLE AS total_ns,
     m.share_pct,

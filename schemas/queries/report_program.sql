@@ -25,7 +25,8 @@ SELECT
     r.has_kernels AND EXISTS (FROM metrics WHERE metric LIKE 'rule:%') AS has_ncu_rules,
     r.has_kernels AND EXISTS (FROM improvements AS i WHERE i.trace_id = t.trace_id) AS has_improvements,
     t.source LIKE 'pytorch%' AND EXISTS (FROM memory_events AS m WHERE m.trace_id = t.trace_id AND m.total_reserved_bytes IS NOT NULL) AS has_memory,
-    t.launches
+    t.launches,
+    (SELECT count(*) FROM launches AS l WHERE l.trace_id = t.trace_id AND l.launch_status = 'before_window') AS launched_before
 FROM traces AS t
 CROSS JOIN (
     SELECT
