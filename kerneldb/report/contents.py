@@ -268,7 +268,7 @@ ROOFLINE: Final = Plan(
         KERNEL,
         DTYPE,
         OPERATOR,
-        Column("input_dims", "shapes", "code"),
+        Column("input_dims", "shapes", "shapes"),
         Column("moved_bytes", "bytes", "rate"),
         Column("intensity", "FLOP/byte", "number"),
         Column("flops_per_second", "FLOP/s", "rate"),

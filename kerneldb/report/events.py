@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import hashlib
 import json
 import struct
 import zlib
@@ -26,9 +27,10 @@ import polars as pl
 from kerneldb.api import timeline, tracks
 from kerneldb.output.text import harmless
 from kerneldb.output.units import duration
+from kerneldb.report.model import shapes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kerneldb.api.timeline import Axis
     from kerneldb.report.asking import Asking
@@ -49,8 +51,13 @@ NUMBERS: Final = 1 << 40
 UNKNOWN: Final = "not asked for"
 CARRIED: Final = ", carried over (docs/why.md, rule 5; not on the critical path) from an ended call: "
 LEVEL: Final = 6
+FACTS_MADE: Final = frozenset(
+    {"signature", "input_dims", *(f"{shape}_{axis}" for shape in ("grid", "block") for axis in "xyz")}
+)
+"""Columns of facts that are told in another form."""
 COLUMNS: Final = (
     "place", "lane", "row", "name", "category", "start_ns", "duration_ns", "number", "link", "n", "busy_ns", "key",
+    "signature",
 )  # fmt: skip
 
 
@@ -84,6 +91,8 @@ class Events:
     found: Extent
     window: Window
     live: str = ""
+    facts: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    """What is stored of launches, by their `signature` in the frame; a page that is served asks for it."""
 
     def note(self) -> str:
         """What is summed, as a sentence; nothing where all events are there one by one."""
@@ -106,11 +115,30 @@ def gather(ask: Asking, most: int, *, live: bool = False) -> Events:
     """
     found = extent(ask)
     if found.events <= most:
-        return Events(*_items(ask, found.whole, found), found, found.whole)
+        return Events(*_items(ask, found.whole, found), found, found.whole, facts=facts(ask))
     if live:
         return window(ask, found, found.whole.first_ns, found.whole.last_ns, BINS)
     stretch = dataclasses.replace(found.whole, step_ns=_step(ask, found.whole, most))
-    return Events(*_items(ask, stretch, found), found, stretch)
+    return Events(*_items(ask, stretch, found), found, stretch, facts=facts(ask))
+
+
+def facts(ask: Asking, signature: str | None = None) -> dict[str, dict[str, Any]]:
+    """What is stored of the launches of each signature (of `signature` alone), with its `point` in the roofline."""
+    found = {}
+    for row in ask.also({"signature": signature}).rows("events_facts"):
+        stored = {name: value for name, value in row.items() if value is not None and name not in FACTS_MADE}
+        for shape in ("grid", "block"):
+            if row[f"{shape}_x"] is not None:
+                stored[shape] = [row[f"{shape}_{axis}"] for axis in "xyz"]
+        if row["input_dims"]:
+            stored["shapes"] = harmless(shapes(row["input_dims"]))
+        found[row["signature"]] = {**stored, "point": point(str(ask.params["trace"]), row["signature"])}
+    return found
+
+
+def point(trace: str, signature: str) -> str:
+    """What the dot of a signature in the roofline of a trace is called."""
+    return hashlib.sha256(f"{trace} {signature}".encode()).hexdigest()[:16]
 
 
 def together(asks: Sequence[Asking], axis: Axis, most: int) -> Events:
@@ -120,12 +148,16 @@ def together(asks: Sequence[Asking], axis: Axis, most: int) -> Events:
     """
     found = [gather(ask, most // len(asks)) for ask in asks]
     frames, samples, stretches = [], [], []
+    known: dict[str, Mapping[str, Any]] = {}
     for number, (one, placed) in enumerate(zip(found, axis.traces, strict=True)):
         name, whole = harmless(placed.trace), one.found.whole
         of_trace = pl.lit(f", {name}")
         place = pl.when(pl.col("lane") == PATH).then(pl.lit(f"trace {name}")).otherwise(pl.col("place") + of_trace)
         moved = pl.col("start_ns") + placed.shift_ns
-        frames.append(one.frame.with_columns(moved, pl.col("number", "link") + number * NUMBERS, place=place))
+        signature = pl.lit(f"{number} ") + pl.col("signature")
+        numbers = pl.col("number", "link") + number * NUMBERS
+        frames.append(one.frame.with_columns(moved, numbers, place=place, signature=signature))
+        known |= {f"{number} {signature}": stored for signature, stored in one.facts.items()}
         samples.append(one.counters.with_columns(pl.col("ts_ns") + placed.shift_ns, pl.col("name") + of_trace))
         stretches.append((whole.first_ns + placed.shift_ns, whole.last_ns + placed.shift_ns, one.window.step_ns))
     firsts, lasts, steps = zip(*stretches, strict=True)
@@ -133,9 +165,8 @@ def together(asks: Sequence[Asking], axis: Axis, most: int) -> Events:
     extents = [one.found for one in found]
     held = Extent(whole, sum(one.events for one in extents), sum(one.launches for one in extents))
     frame = pl.concat(frames).sort(pl.col("place").str.starts_with("process"), maintain_order=True)
-    return Events(
-        frame, pl.concat(samples, how="vertical_relaxed"), held, dataclasses.replace(whole, step_ns=max(steps))
-    )
+    stretch = dataclasses.replace(whole, step_ns=max(steps))
+    return Events(frame, pl.concat(samples, how="vertical_relaxed"), held, stretch, facts=known)
 
 
 def extent(ask: Asking) -> Extent:
@@ -175,10 +206,12 @@ def _items(ask: Asking, stretch: Window, found: Extent, *, part: bool = False) -
 def _plain(frame: pl.DataFrame, **others: Any) -> pl.DataFrame:
     """Rows with all columns: `others` as they are given, what is missing NULL; an event each, unless it is said."""
     held = frame.with_columns(**others)
-    absent = {name: pl.lit(None) for name in ("category", "number", "link", "key") if name not in held.columns}
+    absent = {
+        name: pl.lit(None) for name in ("category", "number", "link", "key", "signature") if name not in held.columns
+    }
     alone = {} if "n" in held.columns else {"n": pl.lit(1), "busy_ns": pl.col("duration_ns")}
     whole = held.with_columns(**absent, **alone).with_columns(
-        pl.col("place", "lane", "name", "category").cast(pl.String),
+        pl.col("place", "lane", "name", "category", "signature").cast(pl.String),
         pl.col("start_ns", "duration_ns", "number", "link", "n", "busy_ns", "key").cast(pl.Int64),
     )
     return _rows(whole).select(COLUMNS)
@@ -282,8 +315,10 @@ def _open_at(lane: pl.DataFrame) -> pl.Series:
 def packed(events: Events) -> bytes:
     """The gzip that `timeline_data.js` reads."""
     frame, whole = events.frame, events.found.whole
-    names = frame.select(pl.col("name", "category")).unique(maintain_order=True).with_row_index("code")
-    coded = frame.join(names, on=("name", "category"), how="left", nulls_equal=True, maintain_order="left")
+    frame = frame if events.live else frame.with_columns(_known(events.facts))
+    told = ("name", "category", "signature")
+    names = frame.select(told).unique(maintain_order=True).with_row_index("code")
+    coded = frame.join(names, on=told, how="left", nulls_equal=True, maintain_order="left")
     order = coded.with_row_index("at").filter(pl.col("number").is_not_null()).select("number", link_to="at")
     coded = coded.join(order, left_on="link", right_on="number", how="left", maintain_order="left")
     lanes: list[dict[str, Any]] = []
@@ -305,6 +340,8 @@ def packed(events: Events) -> bytes:
         "live": events.live,
         "names": [harmless(str(name)) for name in names["name"]],
         "categories": names["category"].to_list(),
+        "signatures": names["signature"].to_list(),
+        "facts": events.facts,
         "lanes": lanes,
         "counters": list(_counters(events.counters)),
         "note": events.note(),
@@ -313,6 +350,12 @@ def packed(events: Events) -> bytes:
     packer = zlib.compressobj(LEVEL, wbits=31)
     body = [packer.compress(struct.pack("<I", len(head)) + head), *map(packer.compress, columns), packer.flush()]
     return b"".join(body)
+
+
+def _known(facts: Mapping[str, Any]) -> pl.Expr:
+    """Signatures of which nothing is told tell nothing apart: there may be as many as launches."""
+    signature = pl.col("signature")
+    return pl.when(signature.is_in(list(facts))).then(signature).alias("signature")
 
 
 def _columns(part: pl.DataFrame, origin: int, summed: bool, live: bool) -> Iterator[bytes]:

@@ -140,6 +140,12 @@ def sums(asked: Question) -> list[dict[str, Any]]:
     return [{**row, "name": harmless(str(row["name"]))} for row in found]
 
 
+def facts(asked: Question) -> dict[str, Any] | None:
+    """What is stored of the launches of `signature` (see `events.facts`)."""
+    found = events.facts(asked.ask, asked.words.get("signature", ""))
+    return next(iter(found.values()), None)
+
+
 def launched(asked: Question) -> dict[str, Any] | None:
     """What the operator or call (`kind`) of number `id` launched: `n`, `total_ns`, and the `start` of the first."""
     kind = asked.words.get("kind", "")

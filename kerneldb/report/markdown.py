@@ -103,7 +103,7 @@ def _query(sql: str) -> Iterator[str]:
 
 def _cell(column: Column, value: object) -> str:
     text = shown(column, value)
-    return f"`{text.replace('`', '')}`".replace("|", "\\|") if column.kind == "code" else _plain(text)
+    return f"`{text.replace('`', '')}`".replace("|", "\\|") if column.kind in {"code", "shapes"} else _plain(text)
 
 
 def _plain(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from typing import Any, Final, Literal
 
@@ -14,12 +15,13 @@ from kerneldb.output.text import escape
 class Column:
     """A column of a table: its name in the query, its title, and how values are written.
 
-    `kind`: text, code (names of kernels), count, ns and rate (written with a fitting unit or prefix), percent, number.
+    `kind`: text, code (names of kernels), shapes (of inputs, as JSON), count, ns and rate (written with a fitting unit
+    or prefix), percent, number.
     """
 
     name: str
     title: str
-    kind: Literal["text", "code", "count", "ns", "percent", "number", "rate"] = "text"
+    kind: Literal["text", "code", "shapes", "count", "ns", "percent", "number", "rate"] = "text"
     over: str = ""
     """Why a percentage may be over 100; such values are kept and marked, with this as a note below the table."""
 
@@ -113,11 +115,21 @@ def shown(column: Column, value: Any) -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return units.UNKNOWN
     if not is_number(column):
-        return escape(str(value))
+        return escape(shapes(value) if column.kind == "shapes" else str(value))
     if is_over(column, value):
         return f"{value:,.1f} %{MARK}"
     sign = "+" if value > 0 and units.is_change(column.name) else ""
     return sign + (f"{value:,.4g}" if column.kind == "number" else WRITERS[column.kind](float(value)))
+
+
+def shapes(dims: str) -> str:
+    """Shapes of the inputs of a call (JSON), without those of scalars, which have none."""
+    try:
+        found = json.loads(dims)
+    except ValueError:
+        return dims
+    kept = [one for one in found if one != []] if isinstance(found, list) else [found]
+    return ", ".join(map(json.dumps, kept)) or "scalars"
 
 
 def is_over(column: Column, value: Any) -> bool:

@@ -51,6 +51,7 @@ ROWS: Final = 10_000
 """Rows of an answer; the page says where there are more."""
 LIVE: Final = {
     "gaps": live.gaps, "causes": live.causes, "find": live.find, "sums": live.sums, "launched": live.launched,
+    "facts": live.facts,
 }  # fmt: skip
 MOST_EXACT: Final = 2**53
 PATIENCE_S: Final = 60.0

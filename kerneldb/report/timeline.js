@@ -1,16 +1,9 @@
 /* A timeline that answers keys, the mouse and searches: what is chosen, what is linked with it, and what is said about it. */
 "use strict";
 const Timeline = (() => {
-  const {first, time, amount} = Packed, {TOP} = Drawing, GAPS = 1000, NAMED = 15;
-  const KEYS = [["drag, ← →", "move"], ["wheel, + −", "zoom"], ["shift + drag, r", "choose a range, what is shown"], ["0", "whole trace"], ["g, shift + g", "largest gap, next gap"],
-    ["[ ]", "event before, after"], ["↑ ↓", "lane above, below"], ["o", "close the lane, open all"], ["f", "from a kernel or gap to the call, and back"], ["Enter", "zoom to the event"], ["/", "search, then n and shift + n"], ["Esc", "choose nothing"]];
-
-  function element(tag, text, attributes = {}) {
-    const made = document.createElement(tag);
-    if (text !== undefined) made.textContent = text;
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    return made;
-  }
+  const {first, time, amount, several, element} = Packed, {TOP} = Drawing, GAPS = 1000, NAMED = 15, LEAST = 60;
+  const KEYS = [["drag, a d, ← →", "move"], ["wheel, w s, + −", "zoom"], ["shift + drag, r", "choose a range, what is shown"], ["0", "whole trace"], ["g, shift + g", "largest gap, next gap"],
+    ["[ ]", "event before, after"], ["↑ ↓", "lane above, below"], ["o", "close the lane, open all"], ["f", "from a kernel or gap to the call, and back"], ["Enter", "zoom to the event"], ["/", "search, then Enter or n, and shift + n"], ["Esc", "choose nothing"]];
 
   /* Frames that are not of the program: PyTorch, Triton and Python's library, as in docs/why.md. */
   const LIBRARY = /(^|\/)(torch|triton)\/|^<|lib\/python[\d.]+\/(?!site-|dist-)|^(nn\.Module|threading|contextlib|functools|runpy)\b/;
@@ -18,9 +11,20 @@ const Timeline = (() => {
   /* What an event is in, as a word. */
   function within(lane) { return `in ${{annotations: "annotation", operators: "operator"}[lane.lane] ?? lane.lane}`; }
 
+  /* Keys go to the timeline in view wherever the focus is, but where something is typed or chosen; arrows scroll the page, as long as the drawing is not clicked. */
+  const views = [], TYPED = "input, textarea, select, [contenteditable]", OF_BUTTONS = ["Enter", " "];
+  document.addEventListener("keydown", (event) => {
+    const at = document.activeElement, button = at?.closest("button, a, summary, iframe");
+    if (event.defaultPrevented || event.key.startsWith("Arrow") || at?.closest(TYPED) || (button && OF_BUTTONS.includes(event.key))) return;
+    const [view] = views.filter((one) => one.visible() > LEAST).sort((one, other) => other.visible() - one.visible());
+    view?.press(event);
+  });
+
   class View extends Drawing.Picture {
     constructor(box, data) {
       super(box, data);
+      views.push(this);
+      this.hits = new Hits(this);
       this.gaps = this.largest();
       this.build();
       this.arrange();
@@ -52,7 +56,7 @@ const Timeline = (() => {
       this.canvas = element("canvas", undefined, {tabindex: "0", role: "application", "aria-label": this.words()});
       this.scroll.append(this.canvas);
       this.told = element("div", undefined, {class: "tl-told", "aria-live": "polite"});
-      this.box.replaceChildren(bar, this.scroll, this.told);
+      this.box.replaceChildren(bar, this.hits.box, this.scroll, this.told);
       this.pen = this.canvas.getContext("2d");
       this.listen();
       this.help();
@@ -82,6 +86,12 @@ const Timeline = (() => {
       return box;
     }
 
+    /* How much of the drawing is in the window, in pixels. */
+    visible() {
+      const {top, bottom} = this.canvas.isConnected ? this.scroll.getBoundingClientRect() : {top: 0, bottom: 0};
+      return Math.min(bottom, window.innerHeight) - Math.max(top, 0);
+    }
+
     listen() {
       const canvas = this.canvas;
       let pressed = null;
@@ -95,6 +105,7 @@ const Timeline = (() => {
         pressed = {x: event.offsetX, y: event.offsetY, from: this.from, to: this.to, moved: false, choose: event.shiftKey || event.offsetY < TOP};
         canvas.setPointerCapture(event.pointerId);
       });
+      canvas.addEventListener("pointerenter", () => { if (document.activeElement === document.body) canvas.focus({preventScroll: true}); });
       canvas.addEventListener("pointermove", (event) => {
         if (!pressed) { this.hover(event.offsetX, event.offsetY); return; }
         const by = event.offsetX - pressed.x;
@@ -113,10 +124,19 @@ const Timeline = (() => {
       });
       canvas.addEventListener("keydown", (event) => this.press(event));
       this.search.addEventListener("input", () => this.find(this.search.value));
-      this.search.addEventListener("keydown", (event) => { if (event.key === "Enter") this.next(event.shiftKey ? -1 : 1); });
+      this.search.addEventListener("keydown", (event) => this.searching(event));
       new ResizeObserver(() => requestAnimationFrame(() => { if (this.scroll.clientWidth !== this.wide + this.left) this.resize(); })).observe(this.scroll);
       window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
       for (const [what, is_paper] of [["beforeprint", true], ["afterprint", false]]) window.addEventListener(what, () => { this.box.classList.toggle("paper", is_paper); this.paint(); });
+    }
+
+    /* Keys in the box for a search. */
+    searching(event) {
+      const by = {Enter: event.shiftKey ? -1 : 1, ArrowDown: 1, ArrowUp: -1}[event.key];
+      if (by) this.next(by);
+      else if (event.key === "Escape") { this.search.value = ""; this.find(""); this.canvas.focus({preventScroll: true}); }
+      else return;
+      event.preventDefault();
     }
 
     press(event) {
@@ -179,7 +199,7 @@ const Timeline = (() => {
     /* The name of an item; of one that stands for several, how many. */
     title({lane, i}) {
       const name = this.data.names[lane.name[i]];
-      return lane.many?.[i] > 1 ? `${lane.many[i].toLocaleString("en")} events, the longest ${name}` : name;
+      return lane.many?.[i] > 1 ? `${several(lane.many[i], "event")}, the longest ${name}` : name;
     }
 
     hover(x, y) {
@@ -211,6 +231,7 @@ const Timeline = (() => {
       const start = event.lane.start[event.i], length = event.lane.length[event.i];
       if (bring && (start + length < this.from || start > this.to)) { const half = (this.to - this.from) / 2; this.show(start + length / 2 - half, start + length / 2 + half); }
       if (bring) this.reveal(event.lane);
+      this.hits.mark();
       this.tell();
       this.draw();
     }
@@ -254,19 +275,14 @@ const Timeline = (() => {
     find(text) {
       const wanted = text.trim().toLowerCase();
       this.matches = wanted ? new Set(this.data.names.flatMap((name, i) => name.toLowerCase().includes(wanted) ? [i] : [])) : null;
-      let n = 0;
-      this.hits = [];
-      if (this.matches?.size) for (const lane of this.data.lanes) for (let i = 0; i < lane.n; i++) if (this.matches.has(lane.name[i])) { n++; if (this.hits.length < 100000) this.hits.push([lane.start[i], lane, i]); }
-      this.hits.sort((one, other) => one[0] - other[0]);
-      this.hit = -1;
-      this.said.textContent = wanted ? `${n.toLocaleString("en")} events` : "";
+      this.hits.find(this.matches);
+      this.said.textContent = this.hits.words();
       this.draw();
     }
 
     next(by) {
-      if (!this.hits?.length) return;
-      this.hit = (this.hit + by + this.hits.length) % this.hits.length;
-      this.choose({lane: this.hits[this.hit][1], i: this.hits[this.hit][2]}, true);
+      const hit = this.hits.next(by);
+      if (hit) this.choose(hit, true);
     }
 
     tell() {
@@ -284,6 +300,7 @@ const Timeline = (() => {
       add("where", `${lane.lane} · ${lane.place}`);
       add("start, duration", `${time(start)}, ${time(lane.length[i])}`);
       if (this.data.categories[lane.name[i]] && lane.launches) add("category", this.data.categories[lane.name[i]]);
+      if (lane.launches && !(lane.many?.[i] > 1)) this.tell_facts(add);
       const linked = this.linked(this.chosen);
       const among = linked[0]?.lane.many?.[linked[0].i] > 1;
       let host = lane.gpu && !(among && lane.key?.[i]) ? linked[0] : null;
@@ -301,6 +318,12 @@ const Timeline = (() => {
       for (const one of frames) line(one, within(one.lane));
       if (!lane.gpu && lane.lane !== "critical path") this.tell_launched(add, linked);
       this.told.replaceChildren(table);
+    }
+
+    /* What is stored of the launch that is chosen. */
+    tell_facts(add) {
+      const {lane, i} = this.chosen, facts = this.data.facts?.[this.data.signatures[lane.name[i]]];
+      if (facts) Facts.tell(add, facts, lane.length[i]);
     }
 
     /* The operators and annotations around a call, then the Python line of the program itself, and the other frames: each from the innermost. */
@@ -335,7 +358,7 @@ const Timeline = (() => {
 
     tell_launched(add, linked) {
       const names = this.data.names;
-      add("launched", linked.length ? `${linked.length.toLocaleString("en")} activities, ${time(linked.reduce((sum, one) => sum + one.lane.length[one.i], 0))}` : "nothing");
+      add("launched", linked.length ? `${several(linked.length, "launch", "launches")}, ${time(linked.reduce((sum, one) => sum + one.lane.length[one.i], 0))}` : "nothing");
       for (const one of linked.slice(0, 8)) add("", names[one.lane.name[one.i]], one);
     }
 

@@ -59,5 +59,15 @@ const Packed = (() => {
     return `${(value / scale).toLocaleString("en", {maximumSignificantDigits: 4})} ${name}`;
   }
 
-  return {unpack, unzip, first, time, amount};
+  /* A number of things: 1 event, 2 events. */
+  function several(n, one, many = `${one}s`) { return `${n.toLocaleString("en")} ${n === 1 ? one : many}`; }
+
+  function element(tag, text, attributes = {}) {
+    const made = document.createElement(tag);
+    if (text !== undefined) made.textContent = text;
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    return made;
+  }
+
+  return {unpack, unzip, first, time, amount, several, element};
 })();

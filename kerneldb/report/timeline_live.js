@@ -86,6 +86,7 @@ Timeline.Live = class extends Timeline.View {
     if (this.high !== this.drawn) { this.drawn = this.high; this.resize(); }
     this.chosen = chosen ? this.same(chosen) : null;
     if (this.chosen) this.tell();
+    this.hits.mark();
     this.draw();
   }
 
@@ -152,11 +153,21 @@ Timeline.Live = class extends Timeline.View {
       add(Timeline.within(one), `${found.names[one.name[0]]}, ${Packed.time(one.length[0])}`, () => this.go(one.start[0], 2 * one.length[0], (other) => other.lane === one.lane && other.place === one.place));
   }
 
+  /* What is stored of the launch comes a moment later, where its line is. */
+  async tell_facts(add) {
+    const {lane, i} = this.chosen, signature = this.data.signatures[lane.name[i]];
+    if (!signature) return;
+    const place = add("", ""), facts = await (await this.ask("/facts", {signature})).json();
+    const line = place.parentElement, under = (label, value, act) => { const cell = add(label, value, act); line.before(cell.parentElement); return cell; };
+    if (facts) Facts.tell(under, facts, lane.length[i]);
+    line.remove();
+  }
+
   async tell_launched(add) {
     const {lane, i} = this.chosen;
     if (!lane.key[i] || lane.many?.[i] > 1) return;
     const cell = add("launched", "…"), found = await (await this.ask("/launched", {kind: lane.lane, id: lane.key[i] - 1})).json();
-    cell.textContent = found ? `${found.n.toLocaleString("en")} activities, ${Packed.time(found.total_ns)}; f goes to the first` : "nothing";
+    cell.textContent = found ? `${Packed.several(found.n, "launch", "launches")}, ${Packed.time(found.total_ns)}; f goes to the first` : "nothing";
   }
 
   async tell_range() {

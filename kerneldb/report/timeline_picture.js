@@ -2,14 +2,14 @@
    stand for several events, `many`, which took `busy` together. What is chosen, and by which keys, is in timeline.js. */
 "use strict";
 const Drawing = (() => {
-  const {first, time, amount} = Packed;
+  const {first, time, amount, several} = Packed;
   const TOP = 22, GAP = 8, HEAD = 18, ROW = 15, COUNTER = 42, OTHER = "#bbbbbb";
   const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"];
   /* Of parts of the critical path, and of what has no category: operators, calls, annotations. Only neighbours are told apart, so that strong colours
      mean categories of launches. */
-  const PALE = ["#8fb3cf", "#d4bd84", "#93c2a3", "#c79fbb", "#b3b8be", "#d0a78b", "#a1a6d3", "#b9c47e"];
+  const PALE = ["#8fb3cf", "#d4bd84", "#93c2a3", "#c79fbb", "#8cc5c9", "#d0a78b", "#a1a6d3", "#b9c47e"];
   const IDLE = {launching: "#ee6677", synchronisation: "#ccbb44", allocation: "#aa3377", "blocking copy": "#4477aa", "data loading": "#66ccee",
-    "launch latency": "#bbbbbb", "between launches": "#bbbbbb", dependency: "#465a14"};
+    "launch latency": "#d9f0a3", "between launches": "#d9f0a3", dependency: "#465a14"};
 
   /* Black or white, whichever can be read on a colour. */
   function on(colour) {
@@ -135,7 +135,7 @@ const Drawing = (() => {
       pen.textBaseline = "middle";
       this.ruler(dim, line);
       for (const row of this.rows) {
-        if (row.head) this.head(row, ink, line);
+        if (row.head) this.head(row, ink, line, dim);
         else if (row.counter) this.counter(row, dim, line);
         else this.row(row, ink);
       }
@@ -152,12 +152,17 @@ const Drawing = (() => {
       }
     }
 
-    head(row, ink, line) {
+    head(row, ink, line, dim) {
       const pen = this.pen;
       pen.fillStyle = line; pen.fillRect(0, row.y, this.wide + this.left, 1);
       pen.fillStyle = ink;
       const room = (this.left > 100 ? this.left : this.wide) - 10;
-      pen.fillText(shortened(pen, `${this.closed.has(row.key) ? "▸" : "▾"} ${titled(row.head)}`, room), 4, row.y + HEAD / 2 + 1);
+      const closed = this.closed.has(row.key);
+      pen.fillText(shortened(pen, `${closed ? "▸" : "▾"} ${titled(row.head)}`, room), 4, row.y + HEAD / 2 + 1);
+      if (!closed || this.left < 100) return;
+      const held = this.data.lanes.filter((lane) => this.key(lane) === row.key).reduce((sum, lane) => sum + lane.n, 0);
+      pen.fillStyle = dim;
+      pen.fillText(`closed: ${several(held, "event")}, a click opens it`, this.left + 4, row.y + HEAD / 2 + 1);
     }
 
     counter(row, dim, line) {
@@ -193,7 +198,7 @@ const Drawing = (() => {
         if (colour !== last) { pen.fillStyle = colour; last = colour; }
         pen.fillRect(x, y + high * (1 - share), width > 3 ? width - 0.5 : width, high * share);
         if (many?.[i] > 1) {
-          if (width > 70) { pen.fillStyle = ink; last = -1; pen.fillText(`${many[i].toLocaleString("en")} events`, x + 3, y + high / 2 + 0.5); }
+          if (width > 70) { pen.fillStyle = ink; last = -1; pen.fillText(several(many[i], "event"), x + 3, y + high / 2 + 0.5); }
         } else if (width > 28) {
           pen.fillStyle = on(colour); last = -1;
           pen.fillText(cut(names[name[i]], Math.floor((width - 6) / 5.6)), x + 3, y + high / 2 + 0.5, width - 5);

@@ -59,4 +59,4 @@ SELECT
     busy_ns
 FROM _items
 -- Threads of no known process hold marks of the profiler rather than the program.
-ORDER BY coalesce(try_cast(process AS BIGINT) < 0, process IS NULL), place, array_position(['annotations', 'Python', 'operators', 'API calls'], lane), start_ns, duration_ns DESC, name;
+ORDER BY coalesce(try_cast(process AS BIGINT) < 0, process IS NULL), place, array_position(['annotations', 'operators', 'API calls', 'Python'], lane), start_ns, duration_ns DESC, name;

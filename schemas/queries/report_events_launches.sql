@@ -61,7 +61,8 @@ SELECT
     i.api_index,
     i.op_id,
     i.n,
-    i.busy_ns
+    i.busy_ns,
+    CASE WHEN i.n = 1 THEN i.signature_id END AS signature
 FROM _items AS i
 LEFT JOIN signatures AS s USING (signature_id)
 LEFT JOIN kernel_names AS n USING (name_id)

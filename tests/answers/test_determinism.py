@@ -112,7 +112,7 @@ COMMON: dict[str, Any] = {
     "trace_ids": ["id before", "id after"],
     "first": 0, "from_ns": 0, "host": False, "label": "ProfilerStep#1", "last": 40, "phase": None, "until_ns": 10**9,
     "traces": ["counters", "counters after"], "wanted": "*", "whole": False,
-    "branch": None, "lines": 5, "runs": 9, "series_id": "series", "since": None, "subject": None,
+    "signature": None, "branch": None, "lines": 5, "runs": 9, "series_id": "series", "since": None, "subject": None,
     "version": 1, "workload": None, "at_ns": 0, "forward": True, "sums": True,
 }  # fmt: skip
 """A value for each name of a parameter."""

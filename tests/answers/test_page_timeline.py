@@ -316,7 +316,7 @@ def test_keys_and_clicks(database: Database, tmp_path: Path) -> None:
     assert said["followed"] == "API calls"
     assert re.search(r"\.py\(\d+\)", said["gap"]), "a Python line"
     assert re.search(r"launched by\w*(Launch|Memcpy|Memset)", said["click"])
-    assert "launched1 activities" in said["call"]
+    assert "launched1 launch" in said["call"]
     assert "time in the range" in said["range"]
     lanes = ("critical path", "critical path", "module")
     assert (said["first"], said["still"], said["second"]) == lanes

@@ -259,7 +259,7 @@ def test_a_trace_without_times_has_an_empty_timeline(tmp_path: Path) -> None:
     with live.question(found, asked) as question:
         assert live.window(question)
         told = [answer(question) for answer in serve.LIVE.values()]
-    assert told == [{"least": 1, "gaps": []}, [], None, [], None]
+    assert told == [{"least": 1, "gaps": []}, [], None, [], None, None]
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff\xfe{", b"[" * 100_000])

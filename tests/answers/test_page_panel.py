@@ -1,0 +1,224 @@
+"""The timeline of a page without a click: its keys, the list of what a search found, and what it tells of a launch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kerneldb
+from kerneldb.report import charts, events, gather, html, live
+from kerneldb.report.asking import asking
+from kerneldb.report.model import shapes
+from tests.browser import Page, browser, needs_browser
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kerneldb.api import Database
+
+pytestmark = pytest.mark.again
+
+TRACE = "stacks-memory-h200"
+VIEW = "Object.values(window.views)[0]"
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
+    found = kerneldb.open(tmp_path_factory.mktemp("panel") / "k.duckdb")
+    found.ingest(Path(__file__).parents[1] / "fixtures" / f"{TRACE}.json.gz")
+    return found
+
+
+@pytest.fixture(scope="module")
+def address(database: Database, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(html.page(gather.single(database, [TRACE])), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Page]:
+    with browser(1280, 900) as page:
+        yield page
+
+
+@pytest.fixture
+def page(tab: Page, address: str) -> Iterator[Page]:
+    """The report, just opened at the timeline as by its link; nothing was clicked."""
+    tab.wrong.clear()
+    tab.go("about:blank", "null")
+    tab.go(f"{address}#timeline")
+    yield tab
+    assert tab.wrong == []
+
+
+def span(page: Page) -> float:
+    return float(page.run(f"{VIEW}.to - {VIEW}.from"))
+
+
+def hits(page: Page) -> list[list[str]]:
+    """Names, lanes and starts of the list of a search."""
+    found: list[list[str]] = page.run(
+        "[...document.querySelectorAll('.tl-hits tbody tr')].map((row) => [...row.cells].map((one) => one.textContent))"
+    )
+    return found
+
+
+@needs_browser
+def test_keys_need_no_click(page: Page) -> None:
+    assert page.run("document.activeElement.tagName") == "BODY"
+    whole = span(page)
+    page.press("w", "w", "d")
+    assert span(page) < whole
+    page.press("0")
+    assert span(page) == whole
+    page.press("g")
+    assert page.run(f"{VIEW}.chosen.lane.lane") == "idle"
+    page.press("/", "w", "w")
+    assert (page.run(f"{VIEW}.search.value"), page.run("document.activeElement.type")) == ("ww", "search")
+
+
+@needs_browser
+def test_keys_of_a_page_are_left_to_it(page: Page) -> None:
+    """Arrows scroll; what is typed elsewhere is typed; a timeline that is out of sight is left as it is."""
+    whole = span(page)
+    page.press("ArrowLeft", "ArrowDown")
+    assert (page.run(f"{VIEW}.from"), page.run(f"{VIEW}.chosen")) == (0, None)
+    page.run("document.querySelector('.filter').focus()")
+    page.press("w", "g")
+    assert page.run("document.querySelector('.filter').value") == "wg"
+    page.run("document.activeElement.blur(); window.scrollTo(0, 0)")
+    page.settled()
+    page.press("w", "g")
+    assert (span(page), page.run(f"{VIEW}.chosen")) == (whole, None)
+
+
+@needs_browser
+def test_the_mouse_over_it_gives_it_the_arrows_too(page: Page) -> None:
+    page.press("w", "w")
+    before = page.run(f"{VIEW}.from")
+    at = page.run("(({x, y}) => ({x, y}))(document.querySelector('.tl canvas').getBoundingClientRect())")
+    page.call("Input.dispatchMouseEvent", type="mouseMoved", x=at["x"] + 400, y=at["y"] + 40)
+    page.press("ArrowRight")
+    assert page.run(f"{VIEW}.from") > before
+
+
+@needs_browser
+def test_a_search_lists_events_before_what_is_derived_of_them(page: Page, database: Database) -> None:
+    (row,) = database.sql(
+        "SELECT count(*) AS n, min(start_ns) AS first_ns, max(duration_ns) AS most_ns FROM kernels "
+        "WHERE short_name ILIKE '%gemm%'"
+    ).rows()
+    page.press("/", *"gemm")
+    found = hits(page)
+    assert [lane.split(" · ")[0] for _, lane, *_ in found] == ["stream 7"] * row["n"]
+    assert page.run(f"{VIEW}.said.textContent") == f"{row['n']} events"
+    page.press("Enter")
+    assert page.run(f"{VIEW}.chosen.lane.start[{VIEW}.chosen.i] + {VIEW}.data.origin") == row["first_ns"]
+    assert page.run("document.querySelector('.tl-hits [aria-current] button').textContent") == found[0][0]
+    page.run("[...document.querySelectorAll('.tl-hits button')].find((one) => !one.className).click()")
+    assert hits(page)[0][3] == page.run(f"Packed.time({row['most_ns']})"), "longest first"
+    page.run("document.querySelectorAll('.tl-hits .tl-link')[1].click()")
+    assert page.run(f"{VIEW}.title({VIEW}.chosen)") == hits(page)[1][0]
+    page.run(f"{VIEW}.search.focus()")
+    page.press("Escape")
+    assert (page.run("document.querySelector('.tl-hits').hidden"), page.run(f"{VIEW}.search.value")) == (True, "")
+    assert page.run("document.activeElement.tagName") == "CANVAS"
+    page.press("/", *"aten", "Enter")
+    lanes = page.run(f"{VIEW}.hits.found.map((hit) => hit.lane.lane)")
+    (events_found,) = database.sql("SELECT count(*) AS n FROM ops WHERE name ILIKE '%aten%'").rows()
+    assert lanes[: events_found["n"]] == ["operators"] * events_found["n"]
+    assert set(lanes[events_found["n"] :]) == {"critical path", "idle"}
+    words = f"{events_found['n']} events; {len(lanes) - events_found['n']} more on "
+    assert page.run(f"{VIEW}.said.textContent").startswith(words)
+    assert len(hits(page)) == 50 < len(lanes)
+
+
+def chosen(database: Database) -> dict[str, Any]:
+    """The launch of which most is known."""
+    (row,) = database.sql(
+        "SELECT start_ns, duration_ns, grid_x, block_x, registers, op, input_dims, flops, tflops, pct_peak_flops, gbs "
+        "FROM kernels WHERE pct_peak_flops IS NOT NULL AND flops > 0 ORDER BY duration_ns DESC, start_ns LIMIT 1"
+    ).rows()
+    return row
+
+
+@needs_browser
+def test_a_launch_tells_what_is_stored_of_it(page: Page, database: Database) -> None:
+    """Shape, call, what of the peaks it reached by itself, and its dot in the roofline."""
+    row = chosen(database)
+    page.run(f"""(() => {{
+        const view = {VIEW}, lane = view.data.lanes.find((one) => one.launches);
+        view.choose({{lane, i: lane.start.indexOf({row["start_ns"]} - view.data.origin)}});
+    }})()""")
+    lines = page.run(f"[...{VIEW}.told.querySelectorAll('tr')].map((tr) => [...tr.cells].map((td) => td.textContent))")
+    told = dict(line for line in lines if line[0])
+    assert told["grid"].startswith(f"{row['grid_x']:,} × ")
+    assert f" of {row['block_x']:,} × " in told["grid"]
+    assert told["resources"].startswith(f"{row['registers']} registers a thread, ")
+    assert told["shapes"].startswith(f"{row['op']} {shapes(row['input_dims'])}")
+    first, _, second = told["reached"].partition("; ")
+    rate, share = first.split(" TFLOP/s, ")
+    assert float(rate) == pytest.approx(row["tflops"], rel=0.01)
+    assert float(share.split(" %", maxsplit=1)[0]) == pytest.approx(row["pct_peak_flops"], rel=0.01)
+    assert second.endswith("% of the peak")
+    page.run(f"[...{VIEW}.told.querySelectorAll('button')].find((one) => one.textContent === 'show its point').click()")
+    page.settled()
+    ring = page.run("""(() => {
+        const rings = [...document.querySelectorAll(".chart path[stroke='#D55E00']")], [ring] = rings;
+        const at = ring?.getBoundingClientRect();
+        return at && [at.top >= 0, at.bottom <= innerHeight];
+    })()""")
+    assert ring == [True, True]
+
+
+def test_a_page_that_is_served_asks_for_the_same(database: Database) -> None:
+    with asking(database) as ask:
+        held = events.facts(ask.about(trace=TRACE))
+    for signature, stored in held.items():
+        with live.question(database, {"name": TRACE, "signature": signature}) as question:
+            assert live.facts(question) == stored
+    with live.question(database, {"name": TRACE, "signature": "none"}) as question:
+        assert live.facts(question) is None
+
+
+def test_launches_of_unknown_facts_share_a_name(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a trace in which no two launches are alike the names would else be as many as launches."""
+    with asking(database) as ask:
+        found = events.gather(ask.about(trace=TRACE), events.MOST)
+    one = next(iter(found.facts))
+    known = found.frame.with_columns(events._known({one: {}}))["signature"].unique().to_list()
+    assert sorted(known, key=str) == sorted([one, None], key=str)
+
+
+@pytest.mark.parametrize(
+    ("dims", "said"),
+    [
+        ("[[1024], [1, 1024], [1024, 1024], [], []]", "[1024], [1, 1024], [1024, 1024]"),
+        ("[[], [], []]", "scalars"),
+        ("[[[2, 3], [4, 3]], []]", "[[2, 3], [4, 3]]"),
+        ("[]", "scalars"),
+        ("not JSON", "not JSON"),
+    ],
+)
+def test_shapes_are_those_of_tensors(dims: str, said: str) -> None:
+    assert shapes(dims) == said
+
+
+def test_the_largest_dots_of_a_roofline_have_names() -> None:
+    """Not over each other, and within the drawing."""
+    point = {"category": "GEMM", "flops_per_second": 1e12, "input_dims": "[[8, 8], [], []]", "point": "p"}
+    points = [
+        {**point, "kernel": "largest", "intensity": 1.0, "total_ns": 100},
+        {**point, "kernel": "covered", "intensity": 1.01, "total_ns": 50},
+        {**point, "kernel": "at the side", "intensity": 900.0, "total_ns": 40, "flops_per_second": 1e9},
+    ]
+    roof = [{"name": "r", "intensity": at, "flops_per_second": 1e13} for at in (0.1, 1000.0)]
+    spec = charts.roofline(points, roof)
+    layers = [layer for layer in spec["layer"] if layer.get("name", "").startswith("labels")]
+    told = {row["text"]: layer["mark"]["align"] for layer in layers for row in layer["data"]["values"]}
+    assert told == {"largest": "left", "at the side": "right"}
+    assert json.dumps(spec["layer"][-1]["data"]).count('"[8, 8]"') == 3
