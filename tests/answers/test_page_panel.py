@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kerneldb
-from kerneldb.report import charts, events, gather, html, live
+from kerneldb.report import changes, charts, events, gather, html, live
 from kerneldb.report.asking import asking
 from kerneldb.report.model import shapes
 from tests.browser import Page, browser, needs_browser
@@ -222,3 +222,32 @@ def test_the_largest_dots_of_a_roofline_have_names() -> None:
     told = {row["text"]: layer["mark"]["align"] for layer in layers for row in layer["data"]["values"]}
     assert told == {"largest": "left", "at the side": "right"}
     assert json.dumps(spec["layer"][-1]["data"]).count('"[8, 8]"') == 3
+
+
+@pytest.fixture(scope="module")
+def compared(database: Database, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("compared") / "report.html"
+    path.write_text(html.page(changes.comparison(database, TRACE, TRACE)), encoding="utf-8")
+    return path.as_uri()
+
+
+@needs_browser
+def test_tables_are_read_on_a_phone(tab: Page, address: str, compared: str) -> None:
+    """Titles that are in sight need one line, names no more than half of the window, and the mark of a level stays."""
+    tab.size(400, 860)
+    try:
+        for place in (address, compared):
+            tab.go(place)
+            titles = tab.run("""[...document.querySelectorAll("thead")].map((head) => {
+                const seen = [...head.rows[0].cells].filter((one) => one.getBoundingClientRect().right <= innerWidth);
+                return [head.offsetHeight, ...seen.map((one) => one.textContent)];
+            }).filter(([high, ...titles]) => high > 30 && !titles.some((one) => one.length > 20))""")
+            assert [one for one in titles if one[0] > 48] == []
+            wide = "[...document.querySelectorAll('th')].filter((one) => one.textContent === 'kernel')"
+            assert max(tab.run(f"{wide}.map((one) => one.offsetWidth)")) <= 230
+            assert tab.run("[document.documentElement.scrollWidth, innerWidth]") == [400, 400]
+        levels = tab.run("[...document.querySelectorAll('td.tree')].map((one) => [one.textContent, one.offsetHeight])")
+        assert any(text.startswith("· Linear") for text, _ in levels)
+        assert max(high for _, high in levels) < 30
+    finally:
+        tab.size(1280, 900)
