@@ -329,6 +329,8 @@ def test_the_box_completes_and_shows(port: int, database: Database) -> None:
         assert page.run("document.activeElement.textContent") == "m ▲"
         tab(page, "FROM kernels SELECT d")
         shown = "[sql.getAttribute('aria-activedescendant'), document.getElementById('chosen')?.textContent[0]]"
+        assert page.run(shown) == [None, None]
+        page.press("ArrowDown")
         assert page.run(shown) == ["chosen", "d"]
         page.press("Escape")
         assert page.run("[offer.hidden, sql.hasAttribute('aria-activedescendant')]") == [True, False]
@@ -356,6 +358,31 @@ def test_the_box_completes_values_within_quotes(port: int) -> None:
         tab(page, "FROM kernels WHERE category = 'nosuch")
         page.press("Tab")
         assert page.run("document.activeElement.id") == "run", "nothing is offered: Tab leaves"
+
+
+@needs_browser
+def test_the_box_offers_words_while_somebody_types(port: int) -> None:
+    """From the second letter on; Enter takes what an arrow chose, else it is a new line; the buttons stay in sight."""
+    with box(port) as page:
+        begin(page, "FROM k")
+        page.press("e")
+        wait(page, "!offer.hidden")
+        assert "kernels" in page.run(OFFERED)
+        assert page.run(
+            "document.elementFromPoint(...(({x, y}) => [x + 5, y + 5])($('run').getBoundingClientRect())).id"
+        ) == ("run")
+        page.press("Enter")
+        assert page.run("[sql.value, offer.hidden]") == ["FROM ke\n", True]
+        begin(page, "FROM k")
+        page.press("e")
+        wait(page, "!offer.hidden")
+        page.press("Escape", "r")
+        assert page.run("[sql.value, offer.hidden, typed]") == ["FROM ker", True, False]
+        begin(page, "FROM kernels WHERE category = '")
+        page.press("G", "E")
+        wait(page, '!offer.hidden && offer.dataset.before.endsWith("\'GE")')
+        page.press("ArrowDown", "Enter")
+        assert page.run("sql.value") == "FROM kernels WHERE category = 'GEMM'"
 
 
 def test_completion_is_that_of_the_editor(port: int, database: Database) -> None:
