@@ -46,7 +46,7 @@ const Timeline = (() => {
       this.said = element("span", "", {class: "dim"});
       bar.append(this.search);
       for (const [text, title, act] of [["−", "Zoom out", () => this.zoom(2)], ["+", "Zoom in", () => this.zoom(0.5)], ["whole", "Whole trace (0)", () => this.show(0, this.end)],
-        ["largest gap", "Largest idle gap (g)", () => this.gap(0)], ["?", "Keys", () => this.help()]]) {
+        ["largest gap", "Largest idle gap (g)", () => this.gap(0)], ["gaps", "List of the largest idle gaps", () => this.list_gaps()], ["?", "Keys", () => this.help()]]) {
         const button = element("button", text, {type: "button", title});
         button.addEventListener("click", act);
         bar.append(button);
@@ -145,7 +145,7 @@ const Timeline = (() => {
         "+": () => this.zoom(0.6), "=": () => this.zoom(0.6), "-": () => this.zoom(1.7), w: () => this.zoom(0.6), s: () => this.zoom(1.7),
         0: () => this.show(0, this.end), g: () => this.gap(0), G: () => this.gap((this.gap_at ?? -1) + 1), "[": () => this.step(-1), "]": () => this.step(1), ",": () => this.step(-1), ".": () => this.step(1), c: () => this.follow(),
         f: () => this.follow(), Enter: () => this.fit(), "/": () => this.search.focus(), n: () => this.next(1), N: () => this.next(-1),
-        Escape: () => { this.chosen = this.range = null; this.help(); this.draw(); }, "?": () => this.help(),
+        Escape: () => { this.chosen = this.range = null; if (!this.search.value) this.find(""); this.help(); this.draw(); }, "?": () => this.help(),
         ArrowUp: () => this.beside(-1), ArrowDown: () => this.beside(1), o: () => this.fold(), r: () => { this.range = [this.from, this.to]; this.tell_range(); this.draw(); },
       }[event.key];
       if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -264,6 +264,14 @@ const Timeline = (() => {
     follow() {
       const {lane, i} = this.chosen ?? {}, [other] = !lane ? [] : lane.lane === "idle" ? [this.after(lane, lane.start[i] + lane.length[i])] : this.linked(this.chosen);
       if (other) this.choose(other, true);
+    }
+
+    /* The longest idle times as a list, at the times of the ruler. */
+    list_gaps() {
+      this.search.value = ""; this.matches = null;
+      this.hits.list(this.largest().map(([, lane, i]) => ({lane, i})), "idle time");
+      this.said.textContent = this.hits.words();
+      this.draw();
     }
 
     gap(place) {

@@ -27,7 +27,13 @@ const Hits = (() => {
           if (into.length < MOST) into.push({lane, i});
         }
       }
-      this.events = events; this.derived = derived; this.asked = names !== null;
+      this.events = events; this.derived = derived; this.asked = names !== null; this.what = "event";
+      this.order();
+    }
+
+    /* List these items, the longest first; `what` is one of them. */
+    list(items, what) {
+      Object.assign(this, {events: items, derived: [], others: new Set(), n: items.length, asked: true, what, longest: true});
       this.order();
     }
 
@@ -42,7 +48,7 @@ const Hits = (() => {
     words() {
       if (!this.asked) return "";
       const more = this.derived.length ? `; ${this.derived.length.toLocaleString("en")} more on ${[...this.others].join(", ")}` : "";
-      return `${several(this.n, "event")}${this.view.data.live ? " in view" : ""}${more}`;
+      return `${several(this.n, this.what)}${this.view.data.live ? " in view" : ""}${more}`;
     }
 
     /* The hit after or before the one that is chosen, round and round. */

@@ -81,7 +81,7 @@ Timeline.Live = class extends Timeline.View {
     for (const counter of data.counters) counter.most = this.whole.counters.find((one) => one.name === counter.name)?.most;
     this.data = data;
     this.paints();
-    if (this.search.value) this.find(this.search.value);
+    if (this.search.value) this.find(this.search.value); else if (!this.hits.box.hidden) this.list_gaps();
     this.arrange();
     if (this.high !== this.drawn) { this.drawn = this.high; this.resize(); }
     this.chosen = chosen ? this.same(chosen) : null;

@@ -137,6 +137,24 @@ def test_a_search_lists_events_before_what_is_derived_of_them(page: Page, databa
     assert len(hits(page)) == 50 < len(lanes)
 
 
+@needs_browser
+def test_the_largest_gaps_are_listed_at_the_times_of_the_ruler(page: Page, database: Database) -> None:
+    rows = database.sql("SELECT gap_ns, gap_start_ns FROM idle_gaps() ORDER BY gap_ns DESC, gap_start_ns").rows()
+    page.run("[...document.querySelectorAll('.tl-bar button')].find((one) => one.textContent === 'gaps').click()")
+    origin = page.run(f"{VIEW}.data.origin")
+    found = hits(page)
+    assert len(found) == len(rows)
+    told = [
+        [page.run(f"Packed.time({row['gap_start_ns'] - origin})"), page.run(f"Packed.time({row['gap_ns']})")]
+        for row in rows[:3]
+    ]
+    assert [one[2:] for one in found[:3]] == told
+    page.press("n")
+    assert page.run(f"{VIEW}.chosen.lane.length[{VIEW}.chosen.i]") == rows[0]["gap_ns"]
+    page.press("Escape")
+    assert page.run("document.querySelector('.tl-hits').hidden")
+
+
 def chosen(database: Database) -> dict[str, Any]:
     """The launch of which most is known."""
     (row,) = database.sql(

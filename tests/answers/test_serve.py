@@ -469,7 +469,8 @@ ZOOMED = """<script>window.drawn.then(async () => {
   const lane = view.data.lanes.find((one) => one.launches && within(one) >= 0), i = within(lane);
   view.choose({lane, i});
   said.clicked = view.data.origin + lane.start[i];
-  while (!view.told.textContent.includes("in operator")) await new Promise((done) => setTimeout(done, 20));
+  const told = (words) => words.test(view.told.textContent), later = () => new Promise((done) => setTimeout(done, 20));
+  while (!told(/in operator/) || !told(/registers a thread|size[0-9.]+ /)) await later();
   said.click = view.told.textContent;
   const out = document.createElement("pre");
   out.id = "told"; out.textContent = JSON.stringify(said); document.body.append(out);
@@ -501,10 +502,12 @@ def test_a_timeline_of_many_events_asks_for_what_it_shows(
     (top,) = database.sql("SELECT short_name FROM top_kernels() WHERE trace = 'first' LIMIT 1").rows()
     assert top["short_name"] in said["sums"]
     (clicked,) = database.sql(
-        f"SELECT api_call, op, python_line FROM kernels WHERE trace = 'first' AND start_ns = {said['clicked']}"
+        "SELECT api_call, op, python_line, registers FROM kernels WHERE trace = 'first' AND start_ns = "
+        f"{said['clicked']}"
     ).rows()
     assert f"launched by{clicked['api_call']}, " in said["click"]
     assert all(part in said["click"] for part in (clicked["op"], clicked["python_line"]))
+    assert ("registers a thread" in said["click"]) == (clicked["registers"] is not None), "asked of the server, too"
 
 
 @pytest.mark.parametrize(
