@@ -48,7 +48,7 @@ class Source:
     def __init__(self, path: Path, member: str | None = None) -> None:
         self.path = path
         self.member = member
-        self.stored_bytes = stored_size(path, member)
+        self.stored_bytes, self.stated_bytes = sizes(path, member)
         self.read_bytes = 0
         self.decompressed_bytes = 0
         self.damage: str | None = None
@@ -87,6 +87,7 @@ class Source:
         return ahead(self._decoded, QUEUED_BLOCKS)
 
     def _decoded(self) -> Iterator[bytes]:
+        limits.check_ratio(self.stored_bytes, self.stated_bytes)
         with _open(self.path, self.member) as raw:
             blocks = _gathered(self._decompressed(self._raw(raw)))
             yield from _gathered(self._as_utf8(self._hashed(blocks)))
@@ -209,8 +210,11 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
         raise UnreadableTraceError(message) from error
 
 
-def stored_size(path: Path, member: str | None = None) -> int:
-    """Bytes on disk: of the file, or of the member as the archive holds it."""
+def sizes(path: Path, member: str | None = None) -> tuple[int, int]:
+    """Bytes on disk (of the file, or of the member as the archive holds it), and what the archive says they become.
+
+    More than is stated is not read of a member; of a file that is no archive nothing is stated (0).
+    """
     if member is None:
         if not path.exists():
             raise UnreadableTraceError(f"{path}: no such file. Give a trace file or a folder of traces.")
@@ -218,9 +222,10 @@ def stored_size(path: Path, member: str | None = None) -> int:
             found = path.stat()
         if not stat.S_ISREG(found.st_mode):
             raise UnreadableTraceError(f"{path}: no file (a pipe or a device). Write it into a file first.")
-        return found.st_size
+        return found.st_size, 0
     with _archive(path) as archive:
-        return archive.getinfo(member).compress_size
+        stated = archive.getinfo(member)
+        return stated.compress_size, stated.file_size
 
 
 def _is_trace(member: str) -> bool:

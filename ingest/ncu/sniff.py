@@ -15,12 +15,12 @@ from kerneldb.ingest.readers import Head
 
 MAGIC: Final = b"NVR\x00"
 TEXTS: Final = re.compile(
-    rb'^\W*"?(?:ID"?,"?(?:Process ID|Kernel Name)"?,'
+    rb'^[^\w\n]*"?(?:ID"?,"?(?:Process ID|Kernel Name)"?,'
     rb'|Process ID"?,"?(?:Process Name|Host Name|Kernel Name)"?,|Domain"?,"?Range:)'
-    rb"|^(?=[^\n]*\bKernel Name\b)(?=[^\n]*\bID\b)[^\n]*(?:\bMetric Value\b|\b[a-z]\w*__\w+\.\w)"
-    rb"|^\W*==(?:PROF|ERROR|WARNING)== "
-    rb"|^\s+Section: [A-Z].*\r?\n\s+-{4,}"
-    rb"|^\s+Metric Name +Metric Unit +Metric Value\r?$",
+    rb"|^(?=[^\n]*\bKernel Name\b)(?=[^\n]*\bID\b)[^\n]*(?:\bMetric Value\b|\b[a-z]\w{,99}__\w{1,99}\.\w)"
+    rb"|^[^\w\n]*==(?:PROF|ERROR|WARNING)== "
+    rb"|^[^\S\n]+Section: [A-Z].*\n[^\S\n]+-{4,}"
+    rb"|^[^\S\n]+Metric Name +Metric Unit +Metric Value\r?$",
     re.MULTILINE,
 )
 """Header lines of tables, those that a program laid out anew as well; messages of ncu; what it prints on a console."""
@@ -30,10 +30,10 @@ ENDING: Final = re.compile(r"(?:\.(?:csv|log|txt|tsv|gz|ncu-repz?|nsight-cuprof-
 REPORTS: Final = (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report")
 FIRST: Final = re.compile(rb'^"\d+","(\d+)","', re.MULTILINE)
 SOURCE_PAGE: Final = re.compile(
-    rb'^\W*"(?:#","Address","Source|#","Source|Address","Source|Line No","Source)"', re.MULTILINE
+    rb'^[^\w\n]*"(?:#","Address","Source|#","Source|Address","Source|Line No","Source)"', re.MULTILINE
 )
 """Columns of a source page."""
-COLUMNS: Final = re.compile(rb'^\W*"ID","Process ID",', re.MULTILINE)
+COLUMNS: Final = re.compile(rb'^[^\w\n]*"ID","Process ID",', re.MULTILINE)
 
 
 def fits(head: Head) -> bool:

@@ -21,7 +21,7 @@ KEPT: Final = 20
 HEADER: Final = re.compile(
     r'"?(?:ID"?,"?(?:Process ID|Kernel Name)|Process ID"?,"?(?:Process Name|Host Name|Kernel Name)|Domain"?,"?Range:)'
 )
-MOVED: Final = re.compile(r"^(?=.*\bKernel Name\b)(?=.*\bID\b).*(?:\bMetric Value\b|\b[a-z]\w*__\w+\.\w)")
+MOVED: Final = re.compile(r"^(?=.*\bKernel Name\b)(?=.*\bID\b).*(?:\bMetric Value\b|\b[a-z]\w{,99}__\w{1,99}\.\w)")
 """The same columns in another order, or behind others."""
 OTHER_TABLE: Final = re.compile(r'"[A-Za-z][^"]*","')
 """The header of what `--print-details all` prints among the rows: tables of GPUs, links and processors."""

@@ -17,7 +17,6 @@ from kerneldb.ingest import delimited, sqlite
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.readers import Head
 
-HEADER: Final = re.compile(r"\s*(.*?)\s*(?:\(([^()]*)\))?\s*$")
 TIME_NS: Final = {"ns": 1.0, "nsec": 1.0, "us": 1e3, "usec": 1e3, "ms": 1e6, "msec": 1e6, "s": 1e9, "sec": 1e9}
 """Unit of time → nanoseconds."""
 BYTES: Final = {
@@ -61,15 +60,17 @@ TABLES: Final = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "TARGET_INFO_", "META_DA
 RECORDS: Final = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS")
 STRINGS: Final = re.compile(r"StringIds(?:_V\d+)?", re.IGNORECASE)
 ANY_STRINGS: Final = re.compile(r"String(?:Ids|Table)(?:_V\d+)?", re.IGNORECASE)
-RECORDING: Final = re.compile(r"(?:Processing \[|Exporting \[.+?\.py )(.+?\.sqlite)\]")
-PREAMBLE: Final = re.compile(r"(?:Processing|Exporting) \[(.*?)\]?(?: with \[| )?([\w/.\\: -]*?)(\w+)\.py\b(.*)")
+RECORDING: Final = ".sqlite]"
+ANNOUNCED: Final = re.compile(r"(?:Processing|Exporting) \[")
+SCRIPT: Final = re.compile(r"\b(\w++)\.py\b(.*)")
 PASTED: Final = re.compile(
-    r"^[\s|]*(?:Time ?\(%\)[\s|]{2,}Total Time|Start ?\(\w+\)[\s|]{2,}Duration|API Start ?\(\w+\)[\s|]{2,}API Dur"
-    r"|NVTX Range[\s|]{2,}Style|Total(?: \(\w+\))?[\s|]{2,}(?:Count|Operations)[\s|]{2,}Avg)",
+    r"^(?:[^\S\n]|\|)*(?:Time ?\(%\)[\s|]{2,}Total Time|Start ?\(\w+\)[\s|]{2,}Duration"
+    r"|API Start ?\(\w+\)[\s|]{2,}API Dur|NVTX Range[\s|]{2,}Style"
+    r"|Total(?: \(\w+\))?[\s|]{2,}(?:Count|Operations)[\s|]{2,}Avg)",
     re.MULTILINE,
 )
 FIRST_OBJECT: Final = re.compile(r"^\[\s*\{([^{}]*)\}", re.MULTILINE)
-KEY: Final = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:')
+KEY: Final = re.compile(r'"((?:[^"\\]|\\.){,999}+)"\s*:')
 MARKS: Final = re.compile(r"\b(?:Start|Duration|Time|Total|Range|Name|Faults)\b")
 LINE_LIMIT: Final = 1000
 TEXT_BYTES: Final = 4096
@@ -99,8 +100,11 @@ class Column:
 
 def column(printed: str) -> Column:
     """Take name and unit apart: `Total Time (ns)`, `Time(%)`, `Start(sec)`, `GrdX`."""
-    match = HEADER.match(printed)
-    name, unit = match.groups() if match else (printed, None)
+    stripped = printed.strip()
+    name, opened, unit = stripped.removesuffix(")").rpartition("(")
+    if not opened or not stripped.endswith(")") or ")" in unit:
+        return Column(printed, ALIASES.get(stripped, stripped), None)
+    name = name.rstrip()
     return Column(printed, ALIASES.get(name, name), unit)
 
 
@@ -287,8 +291,8 @@ def fits(head: Head) -> bool:
         return False
     text = head.data.decode("utf-8", errors="replace")
     array = text.lstrip().startswith("[")
-    printed = PREAMBLE.search(text) or PASTED.search(text) or next(headers(text), None)
-    return (named and not array) or printed is not None
+    printed = any(map(report_of, text.splitlines())) or PASTED.search(text) or next(headers(text), None)
+    return (named and not array) or bool(printed)
 
 
 def is_export(tables: frozenset[str]) -> bool:
@@ -326,14 +330,14 @@ def headers(text: str) -> Iterator[tuple[str, list[Column]]]:
         if found is not None:
             yield found
     for one in FIRST_OBJECT.finditer(text):
-        described = first_object(text[one.start() :])
+        described = first_object(text, one.start())
         if described is not None:
             yield described
 
 
-def first_object(text: str) -> tuple[str, list[Column]] | None:
-    """Name and columns of the report that begins here as a JSON array of objects, else None."""
-    found = FIRST_OBJECT.match(text)
+def first_object(text: str, start: int = 0) -> tuple[str, list[Column]] | None:
+    """Name and columns of the report that begins at `start` as a JSON array of objects, else None."""
+    found = FIRST_OBJECT.match(text, start)
     described = [column(key) for key in KEY.findall(found.group(1))] if found else []
     name = kind_of(described)
     return None if name is None else (name, described)
@@ -355,15 +359,21 @@ def fields(line: str) -> list[str]:
 
 def recording_of(line: str) -> str | None:
     """The export that nsys says it prints a report of (`Processing [run.sqlite] with […]... `), else None."""
-    found = RECORDING.search(line)
-    return None if found is None else found.group(1)
+    start = line.find("Processing [") + len("Processing [")
+    if start < len("Processing ["):
+        exporting = line.find("Exporting [")
+        script = line.find(".py ", exporting) if exporting >= 0 else -1
+        start = script + len(".py ") if script >= 0 else len(line)
+    end = line.find(RECORDING, start + 1)
+    return None if end < 0 else line[start : end + len(RECORDING) - 1]
 
 
 def report_of(line: str) -> tuple[str, frozenset[str]] | None:
     """Report and arguments that nsys announces before it prints (`Processing […/gputrace.py](base)... `), else None."""
-    found = PREAMBLE.search(line)
+    begun = ANNOUNCED.search(line)
+    found = None if begun is None else SCRIPT.search(line, begun.end())
     if found is None:
         return None
-    name, rest = found.group(3), found.group(4)
+    name, rest = found.groups()
     arguments = frozenset(re.findall(r"nvtx-name|base|mangled", rest.split("...")[0]))
     return OLD_NAMES.get(name, name), arguments

@@ -10,12 +10,15 @@ from kerneldb.ingest.readers import Head, Later, Reader
 
 TEXTS: Final = re.compile(
     rb'^"?(?:Start"?,"?Duration"?,"?(?:Grid X|Name)|(?:Type"?,"?)?Time\(%\)"?,"?Time"?,"?Calls)'
-    rb"|^\s*(?:Type\s+)?Time\(%\)\s+Time\s+Calls\s+Avg"
-    rb"|^\s*Start\s+Duration\s+Grid Size\s+Block Size"
+    rb"|^[^\S\n]*(?:Type\s+)?Time\(%\)\s+Time\s+Calls\s+Avg"
+    rb"|^[^\S\n]*Start\s+Duration\s+Grid Size\s+Block Size"
     rb"|^==\d+== (?:NVPROF is profiling|Profiling (?:application|result)):?",
     re.MULTILINE,
 )
-"""Header lines of CSV and of tables for people; remarks of nvprof, which are there where nothing was recorded too."""
+"""Header lines of CSV and of tables for people; remarks of nvprof, which are there where nothing was recorded too.
+
+What a line begins with stays in it, here and in the other readers: of blanks alone, each line would be read to the end.
+"""
 
 
 def _fits(head: Head) -> bool:

@@ -106,7 +106,7 @@ TWO_DECIMALS: Final = re.compile(r"^\d+\.\d\d$")
 UUID: Final = re.compile(r"^(?:GPU|MIG)-[0-9a-f-]{32,36}$", re.IGNORECASE)
 BUS_ID: Final = re.compile(r"^[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d$", re.IGNORECASE)
 FIGURES: Final = (WITH_UNIT, PLAIN, UUID)
-SCREEN: Final = re.compile(r"\| NVIDIA-SMI \d|={8,}NVSMI LOG={8,}|<!DOCTYPE nvidia_smi_log")
+SCREEN: Final = re.compile(r"\| NVIDIA-SMI \d|={8}NVSMI LOG={8}|<!DOCTYPE nvidia_smi_log")
 SCREEN_LINES: Final = 10
 """The screen of nvidia-smi begins a file; further down, it is part of what another program or a person wrote."""
 INDEX_LIKE: Final = 32

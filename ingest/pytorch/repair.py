@@ -7,6 +7,7 @@ parser follows is no damage: the RecursionError is the caller's, who refuses the
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -23,8 +24,10 @@ LONE_BACKSLASH: Final = re.compile(r'\\(?!["\\/bfnrtu])')
 INNER_QUOTE: Final = re.compile(r'(?<!\\)"')
 SPARE_COMMA: Final = re.compile(r",(?=\s*[,}\]])")
 # The event's name ends where the next key of any known layout begins.
-EVENT_NAME: Final = re.compile(r'("name"\s*:\s*")(.*?)("\s*,\s*"(?:pid|ph|cat|tid|ts|args)"\s*:)', re.DOTALL)
-LINE_STRING: Final = re.compile(r'^(\s*"[^"\n]+"\s*:\s*")(.*)("\s*,?\s*)$', re.MULTILINE)
+NEXT_KEY: Final = r'("\s*,\s*"(?:pid|ph|cat|tid|ts|args)"\s*:)'
+EVENT_NAME: Final = re.compile(r'("name"\s*:\s*")(.*?)' + NEXT_KEY, re.DOTALL)
+BEHIND_NAME: Final = re.compile(NEXT_KEY)
+LINE_STRING: Final = re.compile(r'^([^\S\n]*"[^"\n]+"\s*:\s*")(.*)("[^\S\n]*+(?:,[^\S\n]*+)?)$', re.MULTILINE)
 BARE_NUMBER: Final = re.compile(r"(?<=[:\[,])(\s*)(-?)(?:inf|nan|-nan)(?=\s*[,\]}])", re.IGNORECASE)
 MISSING_QUOTE: Final = re.compile(r'(?<=[{,])(\s*)([A-Za-z]\w*)"(?=\s*:)')
 LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -32,6 +35,10 @@ LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 REPLACEMENT: Final = "\ufffd"
 NEXT_OBJECT: Final = re.compile(r"\s*,\s*(?=\{)")
 PADDING: Final = " \r\n\t\0"
+CLOSED: Final = re.compile(r"\}\s*\]")
+CLOSINGS: Final = 64
+"""So many places where the array may end are tried: each costs reading the whole text."""
+BETWEEN: Final = re.compile(f"[{PADDING},]*")
 CONTROL: Final = re.compile(r"[\x00-\x1f]+")
 
 
@@ -135,8 +142,7 @@ def split_events(text: str) -> tuple[list[dict[str, Any]], int, int, str | None]
     events: list[dict[str, Any]] = []
     position, end = 0, len(text)
     while position < end:
-        while position < end and text[position] in " \r\n\t,\0":
-            position += 1
+        position = _behind_padding(text, position)
         if position >= end:
             break
         if text[position] == "]":
@@ -149,9 +155,14 @@ def split_events(text: str) -> tuple[list[dict[str, Any]], int, int, str | None]
     return events, 0, 0, None
 
 
+def _behind_padding(text: str, position: int) -> int:
+    found = BETWEEN.match(text, position)
+    return position if found is None else found.end()
+
+
 def _repair_rest(events: list[dict[str, Any]], text: str) -> tuple[list[dict[str, Any]], int, int, str | None]:
     # Brackets that may close the array: those that follow the closing brace of an event.
-    for closing in (match.end() - 1 for match in re.finditer(r"\}\s*\]", text)):
+    for closing in (match.end() - 1 for match in itertools.islice(CLOSED.finditer(text), CLOSINGS)):
         parsed = parse_event(text[:closing])
         if parsed is not None:
             return [*events, parsed[0]], 1, 0, text[closing + 1 :]
@@ -163,7 +174,8 @@ def _repair_rest(events: list[dict[str, Any]], text: str) -> tuple[list[dict[str
 
 def _candidates(text: str) -> Iterator[tuple[bool, str]]:
     yield False, text
-    named = EVENT_NAME.sub(_escape_inner, text)
+    last = max((match.end() for match in BEHIND_NAME.finditer(text)), default=0)
+    named = EVENT_NAME.sub(_escape_inner, text[:last]) + text[last:]  # behind it each name would be sought to the end
     yield True, named
     backslashes = LONE_BACKSLASH.sub(r"\\\\", named)
     yield True, backslashes
@@ -184,7 +196,7 @@ def _escape_inner(match: re.Match[str]) -> str:
 def _members(text: str) -> dict[str, Any]:
     """The `"key": value` members of a broken object that parse by themselves, one per line."""
     found: dict[str, Any] = {}
-    for match in re.finditer(r'^\s*"(?P<key>[^"\n]+)"\s*:\s*', text, re.MULTILINE):
+    for match in re.finditer(r'^[^\S\n]*"(?P<key>[^"\n]+)"\s*:\s*', text, re.MULTILINE):
         try:
             found[match["key"]] = DECODER.raw_decode(text, match.end())[0]
         except ValueError:

@@ -32,7 +32,7 @@ EVENT_KEYS: Final = rb'"(?:ph|name|cat|pid|tid|ts|args|dur)"\s*:'
 KEY_BEHIND: Final = re.compile(rb"\s*" + EVENT_KEYS)
 NESTED: Final = re.compile(rb"\s*\[.*?\]\s*,\s*(?=\{)", re.DOTALL)
 """A list where the first event should be: what separates its members separates no events."""
-FIRST_GAP: Final = re.compile(rb"(\n[ \t]*)?\}(\s*,\s*)\{(?=\s*" + EVENT_KEYS + rb")")
+FIRST_GAP: Final = re.compile(rb"\}(\s*,\s*)\{(?=\s*" + EVENT_KEYS + rb")")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,8 +52,10 @@ class Boundary:
         match = FIRST_GAP.search(text, nested.end() if nested else 0)
         if match is None:
             return None
-        before, gap = match.group(1) or b"", match.group(2)
-        return cls(before + b"}" + gap + b"{", exact=b"\n" in before)
+        newline = text.rfind(b"\n", 0, match.start())
+        before = text[newline : match.start()] if newline >= 0 else b""
+        exact = bool(before) and not before.strip(b"\n\t ")
+        return cls((before if exact else b"") + b"}" + match[1] + b"{", exact)
 
     def last(self, text: bytes) -> int:
         """Offset just behind the closing brace at the last boundary in `text`, or -1."""
@@ -129,22 +131,24 @@ class Splitter:
         if self.head is None:
             return
         parts, size, boundary = [self._rest], len(self._rest), Boundary.learn(self._rest)
-        self._rest = b""
+        self._rest, wanted = b"", self._chunk_bytes
         for block in self._blocks:
             parts.append(block)
             size += len(block)
-            if size < self._chunk_bytes:
+            if size < wanted:
                 continue
             text = b"".join(parts)
             boundary = boundary or Boundary.learn(text)
             cut = boundary.last(text) if boundary else -1
-            if cut < 0 and size > RELEARN * self._chunk_bytes:  # the first gap is like no other
+            if cut < 0 and size >= RELEARN * self._chunk_bytes:  # the first gap is like no other
                 boundary = Boundary.learn(text[len(text) // 2 :])
                 cut = boundary.last(text) if boundary else -1
             if boundary and cut > 0:
                 yield Piece(text, cut, boundary)
                 text = _behind_comma(text, cut)
             parts, size = [text], len(text)
+            # One long event: looked at whenever it has doubled, so that each byte of it is looked at few times.
+            wanted = max(self._chunk_bytes, 2 * size if cut <= 0 else 0)
         yield from self._finish(b"".join(parts), boundary)
 
     def _finish(self, text: bytes, boundary: Boundary | None) -> Iterator[Piece]:

@@ -10,7 +10,7 @@ from kerneldb.ingest.wire import WireError, fields, varint
 
 PLANE: Final = rb'"(?:[^"\s]+ )?/(?:device|host):[^"]*"'
 PLANE_NAME: Final = re.compile(
-    rb'"process_name"\s*,\s*"args"\s*:\s*\{\s*"name"\s*:\s*%s|"name"\s*:\s*%s[^{}]*\}\s*,\s*"name"\s*:\s*"process_name"'
+    rb'"process_name"\s*,\s*"args"\s*:\s*\{\s*"name"\s*:\s*%s|"name"\s*:\s*%s[^{}]{,999}\}\s*,\s*"name"\s*:\s*"process_name"'
     % (PLANE, PLANE)
 )
 """The name of a process is that of a plane, before its arguments or, where a program sorted the keys, behind them."""

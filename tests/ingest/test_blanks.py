@@ -1,0 +1,97 @@
+"""Long runs of blanks and other bytes cost what reading them costs: no pattern goes over a run anew from each byte."""
+
+from __future__ import annotations
+
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from kerneldb import limits
+from kerneldb.ingest import Options, convert, readers
+from kerneldb.ingest.nsys import sniff
+from kerneldb.ingest.pytorch.split import Boundary, Splitter
+from kerneldb.ingest.source import Source
+
+SECONDS = 5.0
+"""Of a processor. From each byte anew, they are minutes."""
+MIB = 1 << 20
+EVENT = '{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":5,"args":{"stream":7,"device":0}}'
+RUNS = (
+    b"\n",
+    b" ",
+    b"\n\t",
+    b'\n"',
+    b"=",
+    b"|\n",
+    b'\\"',
+    b";",
+    b"[{}\n",
+    b'"name":"/device:',
+    b"Processing [a.sqlite",
+)
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_no_first_bytes_are_looked_at_without_end(run: bytes) -> None:
+    for opening in (b"", b"[{", b"Start,Duration\n", b'{"traceEvents":['):
+        head = (opening + run * readers.HEAD_BYTES)[: readers.HEAD_BYTES]
+        begun = time.process_time()
+        readers.find(readers.Head(Path("a.csv"), head))
+        assert time.process_time() - begun < SECONDS
+
+
+@pytest.mark.parametrize("blank", [" ", "\n", "\t\n "])
+@pytest.mark.parametrize("place", ["head", "event", "arguments", "behind"])
+def test_blanks_in_a_trace(tmp_path: Path, place: str, blank: str) -> None:
+    places = dict.fromkeys(("head", "event", "arguments", "behind"), "") | {place: blank * (20 * MIB // len(blank))}
+    event = EVENT.replace('"device"', places["arguments"] + '"device"')
+    text = f'{{"a":1,{places["head"]}"traceEvents":[{EVENT},{places["event"]}{event},{EVENT}]{places["behind"]}}}'
+    (tmp_path / "a.json").write_text(text)
+    begun = time.process_time()
+    (manifest,) = convert(tmp_path / "a.json", tmp_path / "spool", Options())
+    assert time.process_time() - begun < 2 * SECONDS
+    assert manifest.rows["launches"] == 3
+
+
+def test_a_long_event_is_not_looked_at_with_each_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    learn = Boundary.learn
+    monkeypatch.setattr(Boundary, "learn", lambda text: looked.append(len(text)) or learn(text))
+    blocks = [b'{"traceEvents":[{"name":"', *[b"a" * 1000] * 1000, b'"}]}']
+    list(Splitter(iter(blocks), 1000))
+    assert sum(looked) < 6 * sum(map(len, blocks))
+
+
+@pytest.mark.parametrize("broken", ['"name":"', "}]", '"\n\n', '"a":"x" ', ",\n"])
+def test_what_is_repaired_is_not_sought_without_end(tmp_path: Path, broken: str) -> None:
+    (tmp_path / "a.json").write_text(f'{{"traceEvents":[{EVENT},{EVENT},{{"ts": x {broken * 20_000}')
+    begun = time.process_time()
+    convert(tmp_path / "a.json", tmp_path / "spool", Options())
+    assert time.process_time() - begun < 2 * SECONDS
+
+
+def test_what_an_archive_says_of_itself_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.json", f'{{"traceEvents":[{EVENT}]}}' + " " * 100 * MIB)
+    source = Source(path, "a.json")
+    with pytest.raises(limits.ExceededError, match="KERNELDB_MAX_RATIO"):
+        list(source.blocks())
+    assert source.read_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("printed", "name", "unit"),
+    [
+        (" Total Time (ns) ", "Total Time", "ns"),
+        ("Time(%)", "Time", "%"),
+        ("GrdX", "GrdX", None),
+        ("Start (a(b)", "Start (a", "b"),
+        ("Name (x) y", "Name (x) y", None),
+        (f"a{' ' * 10_000}b", f"a{' ' * 10_000}b", None),
+    ],
+)
+def test_names_and_units_of_columns(printed: str, name: str, unit: str | None) -> None:
+    assert (sniff.column(printed).name, sniff.column(printed).unit) == (name, unit)
