@@ -3,7 +3,7 @@
 const Timeline = (() => {
   const {first, time, amount, several, element} = Packed, {TOP} = Drawing, GAPS = 1000, NAMED = 15, LEAST = 60;
   const KEYS = [["drag, a d, ← →", "move"], ["wheel, w s, + −", "zoom"], ["shift + drag, r", "choose a range, what is shown"], ["0", "whole trace"], ["g, shift + g", "largest gap, next gap"],
-    ["[ ]", "event before, after"], ["↑ ↓", "lane above, below"], ["o", "close the lane, open all"], ["f", "from a kernel or gap to the call, and back"], ["Enter", "zoom to the event"], ["/", "search, then Enter or n, and shift + n"], ["Esc", "choose nothing"]];
+    ["[ ]", "event before, after"], ["↑ ↓", "lane above, below"], ["o", "close the lane, open all"], ["f", "from a kernel or gap to the call, and back"], ["Enter", "zoom to the event"], ["/", "search: Enter goes on, Esc leaves the box, then n and shift + n"], ["Esc", "choose nothing, then end the search"]];
 
   /* Frames that are not of the program: PyTorch, Triton and Python's library, as in docs/why.md. */
   const LIBRARY = /(^|\/)(torch|triton)\/|^<|lib\/python[\d.]+\/(?!site-|dist-)|^(nn\.Module|threading|contextlib|functools|runpy)\b/;
@@ -134,7 +134,7 @@ const Timeline = (() => {
     searching(event) {
       const by = {Enter: event.shiftKey ? -1 : 1, ArrowDown: 1, ArrowUp: -1}[event.key];
       if (by) this.next(by);
-      else if (event.key === "Escape") { this.search.value = ""; this.find(""); this.canvas.focus({preventScroll: true}); }
+      else if (event.key === "Escape") this.canvas.focus({preventScroll: true});
       else return;
       event.preventDefault();
     }
@@ -145,12 +145,21 @@ const Timeline = (() => {
         "+": () => this.zoom(0.6), "=": () => this.zoom(0.6), "-": () => this.zoom(1.7), w: () => this.zoom(0.6), s: () => this.zoom(1.7),
         0: () => this.show(0, this.end), g: () => this.gap(0), G: () => this.gap((this.gap_at ?? -1) + 1), "[": () => this.step(-1), "]": () => this.step(1), ",": () => this.step(-1), ".": () => this.step(1), c: () => this.follow(),
         f: () => this.follow(), Enter: () => this.fit(), "/": () => this.search.focus(), n: () => this.next(1), N: () => this.next(-1),
-        Escape: () => { this.chosen = this.range = null; if (!this.search.value) this.find(""); this.help(); this.draw(); }, "?": () => this.help(),
+        Escape: () => this.leave(), "?": () => this.help(),
         ArrowUp: () => this.beside(-1), ArrowDown: () => this.beside(1), o: () => this.fold(), r: () => { this.range = [this.from, this.to]; this.tell_range(); this.draw(); },
       }[event.key];
       if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
       act();
+    }
+
+    /* Choose nothing; where nothing is chosen, close the list and end the search. */
+    leave() {
+      if (!this.chosen && !this.range) { this.search.value = ""; this.find(""); }
+      this.chosen = this.range = null;
+      this.hits.mark();
+      this.help();
+      this.draw();
     }
 
     event(number) {

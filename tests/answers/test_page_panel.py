@@ -124,9 +124,13 @@ def test_a_search_lists_events_before_what_is_derived_of_them(page: Page, databa
     page.run("document.querySelectorAll('.tl-hits .tl-link')[1].click()")
     assert page.run(f"{VIEW}.title({VIEW}.chosen)") == hits(page)[1][0]
     page.run(f"{VIEW}.search.focus()")
+    page.press("Escape", "n")
+    assert page.run("document.activeElement.tagName") == "CANVAS"
+    assert page.run(f"{VIEW}.title({VIEW}.chosen)") == hits(page)[2][0]
+    page.press("Escape")
+    assert (page.run(f"{VIEW}.chosen"), page.run(f"{VIEW}.search.value")) == (None, "gemm")
     page.press("Escape")
     assert (page.run("document.querySelector('.tl-hits').hidden"), page.run(f"{VIEW}.search.value")) == (True, "")
-    assert page.run("document.activeElement.tagName") == "CANVAS"
     page.press("/", *"aten", "Enter")
     lanes = page.run(f"{VIEW}.hits.found.map((hit) => hit.lane.lane)")
     (events_found,) = database.sql("SELECT count(*) AS n FROM ops WHERE name ILIKE '%aten%'").rows()
@@ -151,7 +155,7 @@ def test_the_largest_gaps_are_listed_at_the_times_of_the_ruler(page: Page, datab
     assert [one[2:] for one in found[:3]] == told
     page.press("n")
     assert page.run(f"{VIEW}.chosen.lane.length[{VIEW}.chosen.i]") == rows[0]["gap_ns"]
-    page.press("Escape")
+    page.press("Escape", "Escape")
     assert page.run("document.querySelector('.tl-hits').hidden")
 
 
