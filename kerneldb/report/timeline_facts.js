@@ -37,7 +37,7 @@ const Facts = (() => {
     if (resources(facts)) add("resources", resources(facts));
     if (bytes != null) add("size", amount(bytes, "bytes"));
     const work = [flops && scaled(flops, "FLOP"), moved_bytes && amount(moved_bytes, "bytes")].filter(Boolean).join(", ");
-    if (work) add("work", `${work}${method ? ` (from: ${method})` : ""}`);
+    if (work && bytes == null) add("work", `${work}${method ? ` (from: ${method})` : ""}`);
     if (rates(facts, ns)) add("reached", rates(facts, ns));
     const at = window.points?.get(facts.point);
     if (at) add("roofline", "show its point", () => at());

@@ -22,8 +22,9 @@ SELECT
     CASE WHEN min(flops) = max(flops) THEN min(flops) END AS flops,
     CASE WHEN min(moved_bytes) = max(moved_bytes) THEN min(moved_bytes) END AS moved_bytes,
     min(work_method) AS method,
-    max(1e14 * tflops / nullif(pct_peak_flops, 0)) AS peak_flops_per_second,
-    max(1e11 * gbs / nullif(pct_peak_bandwidth, 0)) AS peak_bytes_per_second
+    -- The memory of the GPU is not what limits copies from and to the host.
+    max(1e14 * tflops / nullif(pct_peak_flops, 0)) FILTER (kind = 'kernel') AS peak_flops_per_second,
+    max(1e11 * gbs / nullif(pct_peak_bandwidth, 0)) FILTER (kind = 'kernel') AS peak_bytes_per_second
 FROM kernels
 WHERE trace = $trace AND timing = 'timeline' AND coalesce(signature_id = $signature, true)
 GROUP BY signature_id

@@ -207,6 +207,14 @@ def test_a_page_that_is_served_asks_for_the_same(database: Database) -> None:
         assert live.facts(question) is None
 
 
+def test_copies_are_held_against_no_peak(database: Database) -> None:
+    """The link to the host limits them, and the memory of the GPU does not."""
+    with asking(database) as ask:
+        copies = [stored for stored in events.facts(ask.about(trace=TRACE)).values() if "bytes" in stored]
+    assert copies
+    assert not any("peak_bytes_per_second" in stored for stored in copies)
+
+
 def test_launches_of_unknown_facts_share_a_name(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a trace in which no two launches are alike the names would else be as many as launches."""
     with asking(database) as ask:
