@@ -10,6 +10,7 @@ import pytest
 
 from kerneldb.report import charts
 from kerneldb.tui import theme
+from kerneldb.tui.screens import timeline_tracks
 from tests.colour_vision import VISIONS, contrast, difference, nearest
 
 if TYPE_CHECKING:
@@ -44,6 +45,22 @@ def test_hues_of_the_terminal_are_told_apart(shade: theme.Shade, vision: str) ->
     hues = {hue: colours[shade] for hue, colours in theme.COLOURS.items()}
     assert nearest(hues, vision) > (TOLD_APART,)
     assert min(contrast(colour, BACKGROUNDS[shade]) for colour in hues.values()) > 3.4
+
+
+def test_causes_of_idle_time_have_a_hue_of_their_own_or_a_letter_that_tells_them_apart() -> None:
+    causes = [
+        *timeline_tracks.IDLE_HUES,
+        "loading code",
+        "garbage collection",
+        "other call",
+        "profiler",
+        "unattributed",
+    ]
+    assert len({timeline_tracks.LETTERS.get(cause, cause[0]) for cause in causes}) == len(causes)
+    hues = [timeline_tracks.IDLE_HUES.get(cause, timeline_tracks.OTHER_CAUSE) for cause in causes]
+    assert set(hues) == set(theme.COLOURS)
+    shared = {cause for cause, hue in zip(causes, hues, strict=True) if hues.count(hue) > 1}
+    assert shared == {"launch latency", "between launches", *causes[8:]}  # of the queue; all else that a host does
 
 
 def test_hues_of_sixteen_colours_are_eight() -> None:

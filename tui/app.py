@@ -49,6 +49,7 @@ TURN_S: Final = 0.0005
 """How long a thread keeps the interpreter. Python's 5 ms make a question wait for widgets at each of its steps."""
 
 NARROW, WIDE = 100, 140
+TALL: Final = 30
 
 
 def listed(
@@ -71,6 +72,7 @@ class KerneldbApp(Typing):
     ENABLE_COMMAND_PALETTE = True
     AUTO_FOCUS = None
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW, "-medium"), (WIDE, "-wide")]  # noqa: RUF012 (declared by Textual)
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (TALL, "-tall")]  # noqa: RUF012 (declared by Textual)
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(place.key, f"show({place.name!r})", place.title, show=False) for place in PLACES),
         listed(",".join(WHERE_KEYS), "where", "Where", "Restrict all screens by an SQL condition", "/", show=True),

@@ -68,6 +68,20 @@ def cut(text: str, width: int, *, middle: bool = False) -> str:
     return beginning(clean, width - 1) + "…" if width > 0 else ""
 
 
+def cut_before(text: str, width: int) -> str:
+    """`text` in at most `width` cells, cut at its beginning: of a path, the file and the line stay."""
+    ends = _ends(text, max(width, 1) * _KEPT)
+    clean = escape(ends)
+    if ends is text and display_width(clean) <= width:
+        return clean
+    return "…" + beginning(clean[::-1], width - 1)[::-1] if width > 0 else ""
+
+
+def cut_frame(name: str, width: int) -> str:
+    """A Python frame in at most `width` cells: of a file and its line the end stays, of what is built in the begin."""
+    return cut(name, width) if name.startswith(("<", "nn.Module: ")) else cut_before(name, width)
+
+
 def _ends(text: str, most: int) -> str:
     """`text`, or its two ends: a name may have a million characters, which are not measured to draw a cell."""
     return text if len(text) <= 2 * most else text[:most] + text[-most:]

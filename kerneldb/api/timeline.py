@@ -368,13 +368,40 @@ def _places(con: Connection, name: str, params: Mapping[str, Any], selection: Se
 
 
 def told(con: Connection, places: Sequence[Row]) -> Row | None:
-    """What the timeline shows about the first of the launches, its `caller` among it; None where there is none."""
+    """What the timeline shows about the first of the launches, its `caller` and what was `around` it; None: of none."""
     if not places:
         return None
     (found,) = rows(con, "tui_timeline_told", {name: places[0][name] for name in ("trace_id", "launch_index")})
-    call = {name: found[name] for name in ("trace_id", "api_index")}
-    callers = rows(con, "tui_timeline_caller", call) if found["api_index"] is not None else []
-    return {**found, "caller": next(iter(callers), None)}
+    caller = _place(con, "tui_timeline_caller", found["trace_id"], api_index=found["api_index"])
+    place = caller or _place(con, "tui_timeline_operator", found["trace_id"], op_id=found["op_id"])
+    return {**found, "caller": caller, "around": place and around(con, found["trace_id"], place)}
+
+
+def _place(con: Connection, name: str, trace_id: str, **number: int | None) -> Row | None:
+    """The thread and the begin of the call or operator of that number; None where there is none."""
+    if None in number.values():
+        return None
+    return next(iter(rows(con, name, {"trace_id": trace_id, **number})), None)
+
+
+def around(con: Connection, trace_id: str, place: Row) -> Row:
+    """What was open in a thread at a time (`process`, `thread`, `start_ns` of `place`): operators, module, frames.
+
+    Where a thread of autograd has no frames, they are those of the forward call, and `is_forward`.
+    """
+    found = _open(con, trace_id, place)
+    if found["frame"] is None and found["forward_op_id"] is not None:
+        forward = _place(con, "tui_timeline_operator", trace_id, op_id=found["forward_op_id"])
+        if forward is not None:
+            there = _open(con, trace_id, forward)
+            found |= {name: there[name] for name in ("frame", "line")} | {"module": found["module"] or there["module"]}
+            found["is_forward"] = there["frame"] is not None
+    return found
+
+
+def _open(con: Connection, trace_id: str, place: Row) -> Row:
+    where = {"trace_id": trace_id, "process": place["process"], "thread": place["thread"], "ts_ns": place["start_ns"]}
+    return {**rows(con, "tui_timeline_around", where)[0], "is_forward": False}
 
 
 def lane_of(shown: Axis, row: Row) -> Lane:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Kind = Literal["idle", "critical path", "annotations", "Python", "operators", "API calls", "counter"]
 
 HOST: Final[tuple[Kind, ...]] = ("annotations", "Python", "operators", "API calls")
+LINKED: Final[frozenset[Kind]] = frozenset({"operators", "API calls"})
+"""What leads to launches."""
 MOST: Final = 20_000
 """Events of the host that are drawn one by one."""
 MOST_SUMMED: Final = 500_000
@@ -187,7 +189,7 @@ def ended_by(con: Connection, shown: Axis, track: Track, gap: Event) -> Row | No
 
 def launched(con: Connection, shown: Axis, track: Track, event: Event) -> tuple[Row, int, int] | None:
     """The first launch that a call or an operator led to, how many there are, and their time."""
-    if event.id is None or track.kind not in {"operators", "API calls"}:
+    if event.id is None or track.kind not in LINKED:
         return None
     params = {"trace_id": shown.traces[track.number].trace_id, "id": event.id, "kind": track.kind}
     found = rows(con, "tui_timeline_linked", params)

@@ -1,5 +1,5 @@
--- Where in the program rows of the statement above belong, by their `place`: of the hundred with most time the innermost Python frame that is the user's (neither of
--- PyTorch and Triton themselves, nor of Python's library, nor built in), and the operator around the call that held up the host (the outermost one).
+-- Where in the program rows of the statement above belong, by their `place`: of the hundred with most time the innermost Python frame that is the user's, and
+-- the operator around the call that held up the host (the outermost one).
 WITH moments AS (
     SELECT
         w.place,
@@ -24,10 +24,7 @@ lines AS (
             AND r.start_ns + r.duration_ns >= m.ts_ns
     WHERE
         r.kind = 'python_function'
-        AND NOT regexp_matches(
-            r.name,
-            '^<|^nn\.Module: |(^|/)(torch|triton|torchvision/models|functorch)/|(^|/)lib/python[0-9.]+/[a-z_]+\.py|^(contextlib|threading|runpy|functools|inspect|os|abc|copy|typing|weakref|collections/__init__|importlib/[a-z_/]+|concurrent/[a-z_/]+|asyncio/[a-z_]+|multiprocessing/[a-z_]+|selectors|queue|random|enum|re)\.py'
-        )
+        AND NOT _is_library_frame(r.name)
     GROUP BY m.place
 ),
 

@@ -18,7 +18,8 @@ from kerneldb.cli import cli
 from kerneldb.selection import Selection
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens.timeline import TimelinePane
-from kerneldb.tui.screens.timeline_data import Board, facts_of
+from kerneldb.tui.screens.timeline_data import Board
+from kerneldb.tui.screens.timeline_words import facts_of
 from kerneldb.tui.widgets import gantt
 from kerneldb.tui.widgets.gantt import Cell, Gantt, Name, Picture, Pointer, Row
 from kerneldb.warehouse import Warehouse

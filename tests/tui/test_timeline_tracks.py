@@ -13,7 +13,7 @@ from kerneldb.api import timeline, tracks
 from kerneldb.api.critical import critical_path
 from kerneldb.tui.dialogs import Page
 from kerneldb.tui.model import Choice
-from kerneldb.tui.screens import timeline_tracks
+from kerneldb.tui.screens import timeline_tracks, timeline_words
 from kerneldb.tui.screens.timeline import TimelinePane
 from kerneldb.tui.widgets.gantt import Gantt, _named
 from tests.conftest import made_once
@@ -57,6 +57,8 @@ def test_threads_of_no_known_process_come_last() -> None:
     assert [label.split(" · ")[2] for label in headers] == ["process 19392", "process -1", "process ?"]
 
 
+USERS_LINE = "record.py(103): step"
+"""The one line of the recorded program that calls PyTorch: all else of its stacks is PyTorch, or calls that line."""
 LONGEST = """SELECT g.*, l.python_line, l.api_call, l.launch_start_ns AS call_ns FROM idle_gaps() AS g
 INNER JOIN kernels AS l ON l.start_ns = g.gap_end_ns ORDER BY gap_ns DESC LIMIT 2"""
 
@@ -91,14 +93,17 @@ def test_from_the_largest_gap_to_operator_and_python_line_in_one_key_and_to_the_
         await press(pilot, "g")
         shown = text_of(app)
         assert first["next_op"] in shown
-        assert first["python_line"].split("(")[0] in shown
+        assert f"{USERS_LINE} → {first['python_line']}" in shown
         assert f"idle: {first['cause']}" in shown
         assert pane.cursor_ns == first["gap_start_ns"] + shift
         await press(pilot, "c")
         assert pane.track is not None
         assert pane.track.kind == "API calls"
         assert pane.cursor_ns == first["call_ns"] + shift
-        assert first["api_call"] in text_of(app)
+        shown = text_of(app)
+        assert first["api_call"] in shown
+        assert f"in {first['next_op']} · Optimizer.step#SGD.step" in shown
+        assert f"{USERS_LINE} → {first['python_line']}" in shown
         await press(pilot, "g", "G")
         assert pane.cursor_ns == second["gap_start_ns"] + shift
         assert second["next_op"] in text_of(app)
@@ -106,18 +111,59 @@ def test_from_the_largest_gap_to_operator_and_python_line_in_one_key_and_to_the_
     run(stacks, flow)
 
 
-def test_from_the_overview_the_largest_gap_its_cause_and_its_call_are_three_keys_away(stacks: Path) -> None:
+@pytest.mark.parametrize(("frame", "line", "width", "shown"), [
+    ("", "", 80, ""),
+    ("torch/a.py(3): g", "", 80, "torch/a.py(3): g"),
+    ("u.py(1): f", "u.py(1): f", 80, "u.py(1): f"),
+    ("torch/a.py(3): g", "u.py(1): f", 80, "u.py(1): f → torch/a.py(3): g"),
+    ("torch/a.py(3): g", "/home/u/work/train.py(117): training_step", 31, "…k/train.py(117): training_step"),
+    ("/site/torch/nn/modules/linear.py(130): forward", "u.py(1): f", 40, "u.py(1): f → …es/linear.py(130): forward"),
+])  # fmt: skip
+def test_the_line_of_the_user_keeps_its_end(frame: str, line: str, width: int, shown: str) -> None:
+    around = {"frame": frame or None, "line": line or None, "is_forward": False}
+    assert timeline_words.program_line(around, width) == shown
+    assert len(timeline_words.program_line({**around, "is_forward": True}, width)) <= width
+
+
+def test_a_launch_of_autograd_names_the_module_and_the_line_of_its_forward_call(stacks: Path) -> None:
+    backward = "SELECT launch_index FROM kernels WHERE op = 'aten::mm' AND phase = 'backward' ORDER BY 1 LIMIT 1"
+
+    async def flow() -> None:
+        (row,) = asked(stacks, backward)
+        condition = f"launch_index = {row['launch_index']}"
+        async with opened(stacks, Choice(condition), first="timeline", size=(120, 40)) as (app, pilot):
+            await press(pilot, "full_stop")
+            shown = text_of(app)
+            assert "aten::mm · Linear_1 · backward" in shown
+            assert f"backward of {USERS_LINE} → torch/nn/modules/linear.py(130): forward" in shown
+            await press(pilot, "c")
+            assert "in aten::mm · Linear_1 · backward" in text_of(app)
+            assert f"backward of {USERS_LINE}" in text_of(app)
+
+    driven(flow)
+
+
+def test_frames_of_files_lose_their_begin_and_what_is_built_in_its_end() -> None:
+    assert _named("torch/nn/modules/linear.py(130): forward", 24, "", frame=True) == "…linear.py(130): forward"
+    assert _named("<built-in function linear>", 12, "", frame=True) == "<built-in f…"
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+def test_from_the_overview_the_largest_gap_its_cause_and_its_call_are_three_keys_away(
+    stacks: Path, size: tuple[int, int]
+) -> None:
     first, _ = asked(stacks, LONGEST)
 
     async def flow() -> None:
-        async with opened(stacks, size=(120, 40)) as (app, pilot):
+        async with opened(stacks, size=size) as (app, pilot):
             await press(pilot, "4", "g")
             assert first["next_op"] in text_of(app)
-            assert first["python_line"].split("(")[0] in text_of(app)
+            assert f"{USERS_LINE} → {first['python_line']}" in text_of(app)
             await press(pilot, "c")
             assert isinstance(app.pane, TimelinePane)
             assert app.pane.track is not None
-            assert (app.pane.track.kind, first["api_call"] in text_of(app)) == ("API calls", True)
+            shown = text_of(app)
+            assert (app.pane.track.kind, first["api_call"] in shown, USERS_LINE in shown) == ("API calls", True, True)
 
     driven(flow)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
@@ -10,7 +11,7 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.widgets import Static
 
-from kerneldb.tui import theme
+from kerneldb.tui import legends, theme
 from kerneldb.tui.empty_messages import why_empty
 from kerneldb.tui.model import Pointed
 from kerneldb.tui.numbers import amount, count, duration, fit, percent, safe, several
@@ -166,24 +167,27 @@ class RooflinePane(Pane):
         self.query_one("#ranking", Static).update(self._ranking())
 
     def _left_out(self) -> Content:
+        """What the colours are, and how much of the time the dots show."""
+        categories = dict.fromkeys(row["category"] for row in self.rows)
+        entries = [(theme.category_hue(one), safe(one or "unknown")) for one in categories]
+        ink = None if self.app.no_color else partial(theme.ink, self.app)
+        return legends.legend(entries, [self._shown(), self._shown(brief=True)], self.size.width - 2, ink)
+
+    def _shown(self, *, brief: bool = False) -> str:
         """How much of the time the dots show."""
         known = sum(row["total_ns"] for row in self.rows)
         missing = sum(row["total_ns"] for row in self.without)
         signatures = several(_distinct(self.rows), "signature")  # one has a dot per trace and device
         many = _distinct(self.rows) < len(self.rows)
-        parts = [f"{signatures} in {count(len(self.rows))} dots" if many else signatures]
+        parts = [f"{signatures} in {count(len(self.rows))} dots" if many and not brief else signatures]
         if self.without:
             share = percent(100 * missing / ((known + missing) or 1))
-            why = "without counters" if self.percent else "without FLOPs or bytes"
-            parts.append(f"{count(_distinct(self.without))} {why} left out ({share} of the time)")
-        if self.percent:
+            why = "without counters " if self.percent else "without FLOPs or bytes "
+            of_time = "" if brief else " of the time"
+            parts.append(f"{count(_distinct(self.without))} {'' if brief else why}left out ({share}{of_time})")
+        if self.percent and not brief:
             parts.append(f"percentages only: {self.rows[self.place].get('reason') or 'no peaks'}")
-        # What the colours are comes first: the end of the line has no room in a small terminal.
-        line = Content()
-        for category in dict.fromkeys(row["category"] for row in self.rows):
-            line += Content.styled("■ ", theme.ink(self.app, theme.category_hue(category)))
-            line += Content(safe(category or "unknown") + "  ")
-        return line + Content.styled(" · ".join(parts), "dim")
+        return " · ".join(parts)
 
     def _about(self, row: Row) -> Content:
         devices = {one.get("device") for one in self.rows}

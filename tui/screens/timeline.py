@@ -12,11 +12,11 @@ from kerneldb.api.tracks import Line, Track
 from kerneldb.selection import Selection
 from kerneldb.tui.early_keys import queued
 from kerneldb.tui.model import both, equals
-from kerneldb.tui.numbers import duration, safe, several
+from kerneldb.tui.numbers import safe
 from kerneldb.tui.pane import Copy
-from kerneldb.tui.screens.timeline_data import origin
 from kerneldb.tui.screens.timeline_lanes import LanesPane
-from kerneldb.tui.screens.timeline_tracks import about_event, inmost, table
+from kerneldb.tui.screens.timeline_tracks import inmost, table
+from kerneldb.tui.screens.timeline_words import Told, about_event, led_to
 from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.gantt import Gantt
 
@@ -42,6 +42,20 @@ MOST_ON_PATH: Final = 200_000
 def beside(con: Connection, shown: Axis, stretch: Stretch, *, sums: bool) -> Lines:
     """What stands beside the launches of a stretch, idle times but for."""
     return tracks.host(con, shown, stretch, stretch.step_ns, sums=sums) | tracks.counters(con, shown, stretch)
+
+
+def learnt(con: Connection, shown: Axis, track: Track, event: Event) -> Told:
+    """What an event of a track led to, and what was around it."""
+    if track.kind == "idle":
+        return Told(launch=tracks.ended_by(con, shown, track, event))
+    if track.kind not in tracks.LINKED or event.id is None:
+        return Told()
+    trace = shown.traces[track.number]
+    begins = event.begins_ns - trace.shift_ns
+    place = {"process": track.process, "thread": track.thread, "start_ns": begins}
+    around = timeline.around(con, trace.trace_id, place)
+    found = tracks.launched(con, shown, track, event)
+    return Told(around=around) if found is None else Told(led_to(*found), found[0], around)
 
 
 def launch_at(con: Connection, selection: Selection, pointed: Pointed) -> Row | None:
@@ -75,15 +89,15 @@ class TimelinePane(LanesPane):
         Binding("home", "edge(0)", "Begin of the axis", show=False),
         Binding("end", "edge(1)", "End of the axis", show=False),
         Binding("comma", "step('previous')", "Previous launch", show=False),
+        Binding("g", "gap(0)", "Gap"),
+        Binding("c", "call", "Call"),
         Binding("full_stop", "step('next')", "Launch", key_display="."),
         Binding("N", "same('previous')", "Previous launch of this kernel, or match", show=False),
         Binding("n", "same('next')", "Same"),
         Binding("f", "fit", "Fit"),
         Binding("0", "everything", "Everything", show=False),
-        Binding("m", "measure", "Measure"),
-        Binding("c", "call", "Call"),
-        Binding("g", "gap(0)", "Gap"),
         Binding("G", "gap(1)", "Next gap", show=False),
+        Binding("m", "measure", "Measure"),
         Binding("b", "range", "Budget"),
         Binding("ctrl+f", "search", "Search", show=False, key_display="^f"),
         Binding("x", "levels", "Nested events", show=False),
@@ -99,8 +113,8 @@ class TimelinePane(LanesPane):
         """The idle times, longest first, and what they were asked for."""
         self._gap = -1
         self._search = ""
-        self._told: tuple[Track, int, Event | None, str, Row | None] | None = None
-        """Track and time that were asked about, the event there, what it led to, the launch that it is linked with."""
+        self._told: tuple[Track, int, Event | None, Told] | None = None
+        """Track and time that were asked about, the event there, and what was learnt about it."""
 
     async def load(self) -> str | None:
         """The lanes, and the call that another screen asked for."""
@@ -220,7 +234,7 @@ class TimelinePane(LanesPane):
 
     async def _follow(self) -> None:
         launch = await self._under_cursor() if self.track is None else await self._tell()
-        back = self.track is not None and self.track.kind in {"operators", "API calls"}
+        back = self.track is not None and self.track.kind in tracks.LINKED
         if launch is None:
             self.shell.notify("Nothing is linked with what is under the cursor.", markup=False)
         elif back:
@@ -420,18 +434,13 @@ class TimelinePane(LanesPane):
         if track is None:
             return None
         if self._told is None or not self._is_told:
-            event, words, launch = self._event, "", None
+            event = self._event
             if event is None and track.kind in tracks.HOST:
                 event = inmost(await self.store.read(tracks.within, self.axis, track, self._span()), time_ns)
-            if event is not None and track.kind == "idle":
-                launch = await self.store.read(tracks.ended_by, self.axis, track, event)
-                words = origin(launch) if launch is not None else ""
-            elif event is not None and (found := await self.store.read(tracks.launched, self.axis, track, event)):
-                launch, n, total_ns = found
-                words = f"launched {several(n, 'activity', 'activities')}, {duration(total_ns)} in all"
-            self._told = track, time_ns, event, words, launch
+            told = Told() if event is None else await self.store.read(learnt, self.axis, track, event)
+            self._told = track, time_ns, event, told
             self._draw()
-        return self._told[4]
+        return self._told[3].launch
 
     def _pointed(self) -> None:
         super()._pointed()
@@ -452,11 +461,11 @@ class TimelinePane(LanesPane):
         if self.track is None:
             launch = self.launch if self._known else None
         else:
-            launch = self._told[4] if self._told is not None and self._is_told else None
+            launch = self._told[3].launch if self._told is not None and self._is_told else None
         if launch is None:
             return None
         lane = timeline.lane_of(self.axis, launch)
-        if self.track is not None and self.track.kind in {"operators", "API calls"}:
+        if self.track is not None and self.track.kind in tracks.LINKED:
             return self.board.row_of(lane), self._column(self._times(launch)[0])
         if launch["launch_start_ns"] is None or launch["caller"] is None:
             return None
@@ -468,7 +477,5 @@ class TimelinePane(LanesPane):
     def _about(self) -> Content:
         if self.track is None:
             return super()._about()
-        event = self._event
-        words = self._told[3] if self._told is not None and self._is_told else ""
-        measured = "" if self._measured_ns is None else f"measured {duration(self._measured_ns)}  "
-        return about_event(self.axis, self.track, event, words, measured)
+        told = self._told[3] if self._told is not None and self._is_told else Told()
+        return about_event(self.axis, self.track, self._event, told, self._measured_ns, self._room)

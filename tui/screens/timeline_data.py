@@ -7,26 +7,22 @@ import dataclasses
 import itertools
 from typing import TYPE_CHECKING, Any, Final
 
-from textual.content import Content
-
 from kerneldb.api import timeline
 from kerneldb.api.timeline import Lane, Seen
 from kerneldb.api.tracks import Track
-from kerneldb.tui import theme
-from kerneldb.tui.numbers import amount, count, duration, figure, percent, safe, several
+from kerneldb.tui.numbers import percent, safe
 from kerneldb.tui.screens.timeline_tracks import SPAN_HUES, Tracks, nearest
-from kerneldb.tui.widgets.gantt import Cell, Name, Picture, Row, clock
+from kerneldb.tui.widgets.gantt import Cell, Name, Picture, Row
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from kerneldb.api.queries import Connection
     from kerneldb.api.timeline import Axis, Bin, Label, Stretch
     from kerneldb.selection import Selection
     from kerneldb.tui.screens.timeline_tracks import Placed, Stop
     from kerneldb.tui.store import Store
-    from kerneldb.tui.theme import Hue
 
     Bins = Mapping[int, Bin]
     Asked = tuple[object, Selection, int]
@@ -136,9 +132,6 @@ def details(
 
 
 SHOWN_TRACES: Final = 3
-LEAST_TFLOPS: Final = 0.01
-"""Rates below are written with a smaller unit."""
-MORE: Final = "+{} more  "
 NOTHING: Final = Seen()
 
 
@@ -318,85 +311,6 @@ class Board:
     def _cells(self, bins: Bins) -> dict[int, Cell]:
         step = self.stretch.step_ns if self.stretch else 1
         return {place: Cell(one.busy_ns / step, one.category) for place, one in bins.items()}
-
-
-def legend(board: Board, room: int, ink: Callable[[Hue], str]) -> Content:
-    """What the colours are, by their time in view, as far as there is room, and how much there is."""
-    shares, facts = board.view.categories, _amounts(board)
-    total = sum(shares.values()) or 1
-    parts: list[Content] = []
-    left = room - len(facts)
-    for place, (category, busy) in enumerate(sorted(shares.items(), key=lambda item: -item[1])):
-        text = f"{safe(category or 'unknown')} {percent(100 * busy / total)}  "
-        left -= len(text) + 2
-        if left < (0 if place == len(shares) - 1 else len(MORE)):
-            parts.append(Content(MORE.format(len(shares) - place)))
-            break
-        parts += [Content.styled("■ ", ink(theme.category_hue(category))), Content(text)]
-    return Content.assemble(*parts, Content.styled(facts, "dim"))
-
-
-def _amounts(board: Board) -> str:
-    """How many launches are in view, how many lanes there are, and how traces share the axis."""
-    facts = [several(board.view.launches, "launch", "launches"), several(len(board.lanes), "lane")]
-    if len(board.axis.traces) > 1:
-        facts.append("one clock" if board.axis.aligned else "each from 0")
-    if board.axis.left_out:
-        facts.append(f"{several(len(board.axis.left_out), 'trace')} without a timeline")
-    return " · ".join(facts)
-
-
-def about_gap(where: str, measured_ns: int | None, *, known: bool) -> Content:
-    """Lines about the cursor where no launch is, or none is `known` yet."""
-    found = "no launch here  " if known else "…  "
-    return Content.assemble(_measured(measured_ns), found, Content.styled(where, "dim"), "\n\n")
-
-
-def about_launch(one: dict[str, Any], where: str, at_ns: int, measured_ns: int | None) -> Content:
-    """Four lines about a launch: its kernel and lane, its numbers, its full name, where it comes from."""
-    return Content.assemble(
-        _measured(measured_ns),
-        Content.styled(safe(one["short_name"] or one["copy_kind"] or one["kind"]), "bold"),
-        Content.styled(f"  {one['category'] or ''}  {where}", "dim"),
-        "\n",
-        safe("  ".join([f"at {clock(at_ns, 1)}", *facts_of(one)])),
-        "\n",
-        Content.styled(safe(one["name"] or ""), "dim"),
-        "\n",
-        origin(one),
-    )
-
-
-def origin(one: dict[str, Any]) -> str:
-    """What launched it: the call, operator, module, Python line and annotation, as far as they are known."""
-    call = ""
-    if one["launch_start_ns"] is not None:
-        call = f"{one['api_call'] or 'launched'} {duration(max(one['start_ns'] - one['launch_start_ns'], 0))} before"
-    steps = (one["range_path"] or "").rsplit("/", 1)[-1]
-    parts = [call, one["op"], one["module"], one["python_line"], steps]
-    return safe("from " + " · ".join(part for part in parts if part)) if any(parts) else ""
-
-
-def _measured(ns: int | None) -> Content:
-    return Content.styled("" if ns is None else f"measured {duration(ns)}  ", "bold")
-
-
-def facts_of(one: dict[str, Any]) -> list[str]:
-    """Numbers about a launch, as far as they are known."""
-    facts = [f"lasts {duration(one['duration_ns'])}"]
-    sides = {shape: [one[f"{shape}_{axis}"] for axis in "xyz"] for shape in ("grid", "block")}
-    if known := [f"{shape} {'×'.join(map(str, three))}" for shape, three in sides.items() if None not in three]:
-        facts.append(" ".join(known))
-    if one["op"]:
-        facts.append(f"op {one['op']}" + (f" ({one['inferred_by']})" if one["inferred_by"] else ""))
-    if one["phase"]:
-        facts.append(f"phase {one['phase']}")
-    if one["bytes"] is not None:
-        facts.append(f"{amount(one['bytes'], 'B')}")
-    if one["tflops"] is not None:
-        rate = one["tflops"]
-        facts.append(f"{figure(rate)} TFLOP/s" if rate >= LEAST_TFLOPS else amount(1e12 * rate, "FLOP/s"))
-    return [*facts, f"launch {count(one['launch_index'])}"]
 
 
 def _apart(process: str, processes: Collection[str]) -> str:

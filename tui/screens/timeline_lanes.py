@@ -19,12 +19,11 @@ from kerneldb.tui.screens.timeline_data import (
     MOST_NAMED,
     Board,
     FirstView,
-    about_gap,
-    about_launch,
     details,
-    legend,
     sentence_for,
 )
+from kerneldb.tui.screens.timeline_legend import legend
+from kerneldb.tui.screens.timeline_words import about_gap, about_launch
 from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.gantt import Gantt, Pointer, columns_in
 
@@ -426,8 +425,8 @@ class LanesPane(Pane):
             return
         with self.board.still():
             self._draw_rows()
-        colours = partial(theme.ink, self.app)
-        self.query_one("#legend", Static).update(legend(self.board, self.size.width - 2, colours))
+        colours = None if self.app.no_color else partial(theme.ink, self.app)
+        self.query_one("#legend", Static).update(legend(self.board, self._room, colours, self.track))
 
     def _draw_rows(self) -> None:
         """The chart, and what is under the cursor."""
@@ -461,7 +460,12 @@ class LanesPane(Pane):
         where = self.board.title(self.lane) if self.lane is not None else ""
         if self.launch is None or not self._known:
             return about_gap(where, self._measured_ns, known=self._known)
-        return about_launch(self.launch, where, self._times(self.launch)[0], self._measured_ns)
+        return about_launch(self.launch, where, self._times(self.launch)[0], self._measured_ns, self._room)
+
+    @property
+    def _room(self) -> int:
+        """Cells of a line of text."""
+        return self.size.width - 2
 
     def _column(self, time_ns: int) -> int:
         stretch = self._in_view

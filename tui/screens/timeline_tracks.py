@@ -6,9 +6,7 @@ import dataclasses
 import zlib
 from typing import TYPE_CHECKING, Any, Final
 
-from textual.content import Content
-
-from kerneldb.api.tracks import HOST, Line, Track
+from kerneldb.api.tracks import HOST, LINKED, Line, Track
 from kerneldb.tui.numbers import amount, cut, duration, figure, safe, several
 from kerneldb.tui.widgets.gantt import Cell, Row, clock
 
@@ -24,6 +22,8 @@ if TYPE_CHECKING:
     Placed = tuple[Row, Stop | None]
 
 SPAN_HUES: Final[tuple[Hue, ...]] = ("cyan", "magenta", "yellow", "green", "orange", "blue")
+OTHER_CAUSE: Final[Hue] = "green"
+"""Causes that share what hue is left: their letters tell them apart, as they do those two of the queue."""
 IDLE_HUES: Final[dict[str, Hue]] = {
     "launching": "red", "synchronisation": "orange", "allocation": "yellow", "blocking copy": "cyan",
     "data loading": "magenta", "launch latency": "grey", "between launches": "grey", "dependency": "blue",
@@ -121,10 +121,12 @@ class Tracks:
         return rows
 
     def _threads(self, number: int) -> list[tuple[int, str | None, str | None]]:
+        """The threads that are shown; those that only wait in Python come after those that call something."""
         places = {(one.number, one.process, one.thread) for one in self._known if one.kind in HOST}
         mine = [place for place in places if place[0] == number]
         chosen = sorted(mine, key=lambda place: (-self._busy[place], str(place)))[:MOST_THREADS]
-        return sorted(chosen, key=lambda place: (_is_unknown(place[1]), str(place)))
+        calling = {(one.number, one.process, one.thread) for one in self._known if one.kind in LINKED}
+        return sorted(chosen, key=lambda place: (_is_unknown(place[1]), place not in calling, str(place)))
 
     def _thread(self, number: int, process: str | None, thread: str | None) -> str:
         left = len({(o.process, o.thread) for o in self._known if o.kind in HOST and o.number == number}) - MOST_THREADS
@@ -146,11 +148,23 @@ class Tracks:
             label, note = f" {track.name}", _value(line.most, line.unit)
             return Row("counter", label, note, shown, hues={"": "blue"}), stop
         names = {cell.category for cell in shown.values() if cell.category is not None}
-        known = IDLE_HUES if track.kind == "idle" else {}
-        hues = {name: known.get(name) or SPAN_HUES[zlib.crc32(name.encode()) % len(SPAN_HUES)] for name in names}
         label = LABELS.get(track.kind, track.kind) if not depth else ""
-        letters = {name: LETTERS.get(name, name[:1]) for name in names} if track.kind == "idle" else {}
-        return Row("spans", f" {label}", cells=shown, hues=hues, letters=letters), stop
+        if track.kind == "idle":
+            letters = {name: LETTERS.get(name, name[:1]) for name in names}
+            hues = {name: IDLE_HUES.get(name, OTHER_CAUSE) for name in names}
+            return Row("spans", f" {label}", cells=shown, hues=hues, letters=letters), stop
+        hues = {name: SPAN_HUES[zlib.crc32(name.encode()) % len(SPAN_HUES)] for name in names}
+        return Row("spans", f" {label}", cells=shown, hues=hues, frames=track.kind == "Python"), stop
+
+    def causes(self, track: Track) -> dict[str | None, int]:
+        """How much of what is in view a device was idle for each cause, in ns."""
+        found: dict[str | None, int] = {}
+        if self._stretch is not None:
+            for one in self.lines.get(dataclasses.replace(track, depth=None), Line()).events:
+                ns = min(one.ends_ns, self._stretch.last_ns) - max(one.begins_ns, self._stretch.first_ns)
+                if ns > 0:
+                    found[one.text] = found.get(one.text, 0) + ns
+        return found
 
     def at(self, track: Track, span: tuple[int, int], time_ns: int) -> Event | None:
         """The event of a track at a time: the innermost, else the longest of those in the `span` of its column."""
@@ -206,34 +220,6 @@ def _value(value: float | None, unit: str | None) -> str:
     if value is None:
         return ""
     return amount(value, "B") if unit == "bytes" else f"{figure(value)} {unit or ''}".strip()
-
-
-def about_event(axis: Axis, track: Track, event: Event | None, launched: str, measured: str) -> Content:
-    """Four lines about what a track holds under the cursor."""
-    where = f"{track.kind}  {axis.traces[track.number].trace}"
-    if track.thread is not None:
-        where += f" · thread {track.thread}"
-    if event is None:
-        return Content.assemble(
-            Content.styled(measured, "bold"), "nothing here  ", Content.styled(safe(where), "dim"), "\n\n\n"
-        )
-    name = about_cause(event.facts) if track.kind == "idle" else event.text
-    numbers = f"at {clock(event.begins_ns, 1)}  lasts {duration(event.ends_ns - event.begins_ns)}"
-    return Content.assemble(
-        Content.styled(measured, "bold"), Content.styled(safe(name), "bold"), Content.styled(f"  {safe(where)}", "dim"),
-        "\n", numbers, "\n", safe(launched), "\n",
-    )  # fmt: skip
-
-
-def about_cause(facts: Mapping[str, Any]) -> str:
-    """Why a device was idle, as a sentence."""
-    if not facts.get("cause"):
-        return "idle"
-    how = ", carried over (docs/why.md, rule 5) from an ended call:" if facts["is_carried"] else " in"
-    waited = f"{how} {facts['waiting_call']}" if facts["waiting_call"] else ""
-    quiet = f", in no call for {duration(facts['no_call_ns'])}" if facts["no_call_ns"] else ""
-    late = f", the host {duration(facts['host_late_ns'])} late" if facts["host_late_ns"] else ""
-    return f"idle: {facts['cause']}{waited}{late}{quiet}; then {facts['next_op'] or facts['next'] or '?'}"
 
 
 def table(rows: Sequence[Mapping[str, Any]], idle: Iterable[Event], first_ns: int, last_ns: int) -> str:

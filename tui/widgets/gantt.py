@@ -14,7 +14,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from kerneldb.tui import theme
-from kerneldb.tui.numbers import BLOCKS, duration, fit, safe
+from kerneldb.tui.numbers import BLOCKS, cut_frame, duration, fit, safe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,6 +71,7 @@ class Row:
     """A header, the phases of a trace, a lane, spans or a counter. `note` is written at the right of the gutter.
 
     `hues` are those of spans by what they are called; one that is too narrow for that shows its letter in `letters`.
+    The names of spans are Python `frames`, or not.
     """
 
     kind: Kind
@@ -80,6 +81,7 @@ class Row:
     names: Sequence[Name] = ()
     hues: Mapping[str, Hue] = dataclasses.field(default_factory=dict)
     letters: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    frames: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -342,7 +344,8 @@ class Gantt(Widget, can_focus=True):
                 text = "".join(_short(row.cells.get(column)) for column in columns)
                 style = DIM
             else:
-                text = _named(safe(found[0]), len(columns), row.letters.get(found[0], ""))
+                letter = row.letters.get(found[0], "")
+                text = _named(safe(found[0]), len(columns), letter, frame=row.frames)
                 style = self._style(row.hues.get(found[0], "grey"))
             if not here:
                 segments.append(Segment(text[: len(columns)], style))
@@ -413,12 +416,12 @@ def _short(cell: Cell | None) -> str:
     return " " if cell is None else _block(cell.share, 0, 1, least=1)
 
 
-def _named(name: str, width: int, letter: str) -> str:
+def _named(name: str, width: int, letter: str, *, frame: bool = False) -> str:
     """A span of a width with as much of its name as has room, else its letter, if there is one."""
     if len(name) <= width - 2:
         return f"{name} ".ljust(width, "─")
     if width > LEAST_CELLS:
-        return fit(name, width)
+        return cut_frame(name, width) if frame else fit(name, width)
     return letter.ljust(width, "─")
 
 
