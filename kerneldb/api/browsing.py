@@ -12,7 +12,7 @@ import itertools
 import threading
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from kerneldb.api import queries
+from kerneldb.api import queries, timeline
 from kerneldb.api.result import BATCH_ROWS
 from kerneldb.errors import QueryError
 
@@ -212,8 +212,14 @@ def launch_keys(con: Connection, selection: Selection, order: str | None, *, des
     return LaunchKeys(traces, Numbers(ordered.select(column("key")).to_arrow_table().column(0)))
 
 
-def launch_page(con: Connection, wanted: Sequence[tuple[str, int]]) -> list[dict[str, Any] | None]:
-    """The launches with these trace ids and indexes, in this order; None for one that is not there any more."""
+def launch_page(
+    con: Connection, wanted: Sequence[tuple[str, int]], names: Sequence[str] = ()
+) -> list[dict[str, Any] | None]:
+    """The launches with these trace ids and indexes, in this order; None for one that is not there any more.
+
+    `offset_ns` is when a launch began on the timeline of the traces of these `names` (none: all); of a trace that has
+    none there, since the first of its events.
+    """
     if not wanted:
         return []
     traces, indexes = (sorted(set(values)) for values in zip(*wanted, strict=True))
@@ -221,6 +227,10 @@ def launch_page(con: Connection, wanted: Sequence[tuple[str, int]]) -> list[dict
     page = con.table("kernels").filter(queries.among("trace_id", traces) & queries.among("launch_index", indexes))
     con.register("page", page)
     by_key = {(row["trace_id"], row["launch_index"]): row for row in queries.rows(con, "tui_launch_page")}
+    shifts = {one.trace_id: one.shift_ns for one in timeline.axis(con, names).traces}
+    for row in by_key.values():
+        if row["start_ns"] is not None and row["trace_id"] in shifts:
+            row["offset_ns"] = row["start_ns"] + shifts[row["trace_id"]]
     return [by_key.get(key) for key in wanted]
 
 

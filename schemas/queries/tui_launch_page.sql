@@ -1,5 +1,5 @@
 -- Launches of a page of the table: `page` holds those of the wanted traces with the wanted indexes, and maybe more. `offset_ns` is the
--- start since the trace's window began; `operator` says of one that was found for a launch recorded without one how it was.
+-- start since the first event of its trace; `operator` says of one that was found for a launch recorded without one how it was.
 SELECT
     p.trace_id, p.launch_index, p.signature_id, p.trace, p.kind, p.short_name AS kernel, p.name, p.category, p.library, p.dtype, p.op,
     CASE WHEN p.op IS NOT NULL AND p.inferred_by IS NOT NULL THEN concat(p.op, ' (', p.inferred_by, ')') ELSE p.op END AS operator,

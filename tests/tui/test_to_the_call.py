@@ -35,6 +35,10 @@ def asked(path: Path, condition: str) -> dict[str, Any]:
     return row
 
 
+def asked_rows(path: Path, sql: str) -> list[dict[str, Any]]:
+    return kerneldb.open(path, create=False).sql(sql).rows()
+
+
 def at(app: KerneldbApp) -> tuple[str, int]:
     """The name of the call that the cursor is on, and when it began by the clock of its trace."""
     pane = app.pane
@@ -94,6 +98,31 @@ def test_from_a_kernel_and_from_the_launch_that_it_tells_of(trace_database: Path
             assert app.pane.launch is not None
             app.clear_notifications()
             await go(app, pilot, trace_database, f"launch_index = {app.pane.launch['launch_index']}", several=False)
+
+    driven(flow)
+
+
+def test_a_launch_begins_at_the_same_time_on_all_screens(trace_database: Path) -> None:
+    (row,) = asked_rows(
+        trace_database,
+        "SELECT launch_index, start_ns - min(start_ns) OVER () AS ns FROM kernels WHERE timing = 'timeline' "
+        "QUALIFY count(*) OVER (PARTITION BY signature_id) = 1 AND ns > 1000000 ORDER BY ns LIMIT 1",
+    )
+    shown = f"at {row['ns'] / 1e6:,.6f} ms"
+
+    async def flow() -> None:
+        where = f"launch_index = {row['launch_index']}"
+        async with opened(trace_database, Choice(where, level="launch"), first="kernels", size=(160, 48)) as (
+            app,
+            pilot,
+        ):
+            table = app.pane.query_one(Table)
+            assert (table.row or {})["offset_ns"] == row["ns"]
+            assert f"start      {shown[3:]}" in text_of(app)
+            await press(pilot, "n", "full_stop")
+            assert shown in text_of(app)
+            await press(pilot, "4")
+            assert shown in text_of(app)
 
     driven(flow)
 

@@ -25,6 +25,7 @@ from kerneldb.tui.model import Choice, Pointed, equals
 from kerneldb.tui.pane import CALL, Copy, Pane
 from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.columns import Column, lines, short_shape, text
+from kerneldb.tui.widgets.gantt import clock
 from kerneldb.tui.widgets.table import Box, Table
 
 if TYPE_CHECKING:
@@ -454,7 +455,7 @@ class KernelPane(Pane):
             keys = await self.store.read(browsing.launch_keys, selection, None, descending=False)
         begin = self._launch_index if self._launch_index >= 0 else -1 if by > 0 else 0
         place = (begin + by) % max(len(keys), 1)
-        found = await self.store.read(browsing.launch_page, keys.slice(place, 1))
+        found = await self.store.read(browsing.launch_page, keys.slice(place, 1), self.choice.traces)
         if page is not self.page:
             return False
         if found and found[0] is not None:
@@ -544,7 +545,7 @@ def _shortened(name: str, width: int, most: int) -> str:
 def _moment(launch: dict[str, Any]) -> str:
     parts = [
         launch["trace"],
-        f"at {numbers.duration(launch['offset_ns'])}" if launch["offset_ns"] is not None else "",
+        f"at {clock(launch['offset_ns'], 1)}" if launch["offset_ns"] is not None else "",
         f"took {numbers.duration(launch['duration_ns'])}",
         f"stream {launch['stream']}" if launch["stream"] is not None else "",
         launch["module"] or launch["phase"],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from textual.content import Content
 
 from kerneldb.tui import numbers
+from kerneldb.tui.widgets.gantt import clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -159,7 +160,7 @@ _SUMS: Final[tuple[tuple[str, str, Callable[[Any], str]], ...]] = (
 _LAUNCH: Final[tuple[tuple[str, str, Callable[[Any], str]], ...]] = (
     ("trace", "trace", str),
     ("index", "launch_index", numbers.count),
-    ("start", "offset_ns", numbers.duration),
+    ("start", "offset_ns", lambda value: clock(value, 1)),
     ("start_ns", "start_ns", str),
     ("duration", "duration_ns", numbers.duration),
     ("device", "device", str),
