@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kerneldb.tui.screens import PLACES
 from kerneldb.tui.screens.sql import SqlEditor
 from kerneldb.tui.widgets.header import Keys, Tabs
 from tests.tui.piloting import driven, opened, press, settled, text_of
@@ -29,9 +31,9 @@ def test_keys_that_fit_are_whole_and_those_of_all_screens_stay(trace_database: P
     lines = {
         20: "/ Where  ? Keys",
         30: LAST,
-        60: f"w Zoom in  s out  a Pan  . Launch  {LAST}",
-        80: f"w Zoom in  s out  a Pan  . Launch  n Same  f Fit  {LAST}",
-        120: f"w Zoom in  s out  a Pan  . Launch  n Same  f Fit  m Measure  c Call  g Gap  b Budget  {LAST}",
+        60: f"w Zoom in  s out  a Pan  g Gap  {LAST}",
+        80: f"w Zoom in  s out  a Pan  g Gap  c Call  . Launch  {LAST}",
+        120: f"w Zoom in  s out  a Pan  g Gap  c Call  . Launch  n Same  f Fit  m Measure  b Budget  {LAST}",
     }
 
     async def flow() -> None:
@@ -89,3 +91,30 @@ def test_a_click_presses_the_key(trace_database: Path) -> None:
             assert (app.choice.level, app.query_one(Tabs).active) == ("signature", "kernels")
 
     driven(flow)
+
+
+@pytest.mark.thorough
+def test_a_function_key_does_one_thing_on_all_screens_and_where_text_is_written(trace_database: Path) -> None:
+    found: dict[str, set[str]] = {}
+
+    def note(app: KerneldbApp) -> None:
+        for key, active in app.screen.active_bindings.items():
+            if re.fullmatch(r"f\d+", key):
+                found.setdefault(key, set()).add(active.binding.action.removeprefix("app."))
+
+    async def flow() -> None:
+        async with opened(trace_database) as (app, pilot):
+            for place in PLACES:
+                await press(pilot, place.key)
+                note(app)  # in the editor of SQL, which is last
+            assert isinstance(app.focused, SqlEditor)
+            await press(pilot, "escape")
+            note(app)
+            await press(pilot, "slash")
+            note(app)
+
+    driven(flow)
+    assert found == {
+        "f1": {"help"}, "f2": {"catalogue"}, "f3": {"statements"}, "f4": {"export"}, "f5": {"reload"},
+        "f6": {"copy_menu"}, "f7": {"select_all"}, "f9": {"run"}, "f12": {"facts"},
+    }  # fmt: skip

@@ -13,9 +13,9 @@ from textual.widgets import Input, Static
 
 import kerneldb
 from kerneldb.output.values import python_values
-from kerneldb.tui.dialogs import AskPath, Page
+from kerneldb.tui.dialogs import AskPath, CopyMenu, Page
 from kerneldb.tui.model import Choice
-from kerneldb.tui.screens.sql import OLDER, SqlEditor
+from kerneldb.tui.screens.sql import FIRST, OLDER, SqlEditor
 from kerneldb.tui.widgets.table import Table
 from kerneldb.warehouse import Warehouse
 from tests.tui.piloting import driven, opened, press, settled, text_of
@@ -52,6 +52,33 @@ def test_the_first_statement_agrees_with_top(tmp_path: Path) -> None:
             rows = app.pane.query_one(Table).rows
             found = [rows.row(place) or {} for place in range(len(rows))]
             assert {row["category"]: row["total_ns"] for row in found} == expected
+
+    driven(flow)
+
+
+def test_what_is_typed_replaces_the_example(trace_database: Path) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, first="sql", size=(80, 24)) as (app, pilot):
+            edit = app.pane.query_one(SqlEditor)
+            assert edit.selected_text == FIRST
+            assert "typing replaces it" in text_of(app)
+            await press(pilot, *"FROM", "space", *"ops")
+            assert edit.text == "FROM ops"
+            edit.load_text(FIRST)
+            edit.select_all()
+            await press(pilot, "right", "x")  # to look around keeps it
+            assert edit.text == f"{FIRST}x"
+
+    driven(flow)
+
+
+def test_the_copy_key_copies_in_the_editor_too(trace_database: Path) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
+            await press(pilot, "f6")
+            assert isinstance(app.screen, CopyMenu)
+            await press(pilot, "s")
+            assert app.clipboard == FIRST
 
     driven(flow)
 

@@ -40,7 +40,10 @@ WHERE timing = 'timeline'
 GROUP BY category
 ORDER BY total_ns DESC"""
 
-HINT: Final = "^j runs, ^space completes, f4 exports, f6 copies; the selected launches are `selection`"
+HINT: Final = (
+    "^j runs this example, typing replaces it; ^space completes, f4 exports, f6 copies; "
+    "the selected launches are `selection`"
+)
 OLDER: Final = "the rows below are those of the statement before"
 
 NARROWEST, WIDEST, SAMPLE = 4, 40, 200

@@ -103,6 +103,7 @@ class SqlEditor(TextArea):
         Binding("ctrl+up", "past(1)", "Older", show=False),
         Binding("ctrl+down", "past(-1)", "Newer", show=False),
         Binding("ctrl+y", "app.copy_command", "Copy as command", show=False),
+        Binding("f6", "app.copy_menu", "Copy…", show=False),  # as everywhere: Textual's editor would select the line
     ]
     DEFAULT_CSS = """
     SqlEditor { height: 8; border: none; padding: 0 1; }
@@ -135,6 +136,10 @@ class SqlEditor(TextArea):
         for token in TOKENS.finditer(line.plain):
             line.stylize(theme.colour(self.app, HUES[token.lastgroup or "text"]), token.start(), token.end())
         return line
+
+    def on_mount(self) -> None:
+        """The first text is an example: what is typed takes its place."""
+        self.select_all()
 
     # Completion.
 
