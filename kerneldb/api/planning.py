@@ -196,12 +196,15 @@ LINE: Final = (
 )  # fmt: skip
 
 
+NOT_REPLAYABLE: Final = "not replayable"
+
+
 def feasibility(planned: pa.Table) -> list[dict[str, Any]]:
     """The plan as a table: category, route, distinct signatures, launches, share of time, and the reason for none.
 
-    The last row, TOTAL, is of all launches. Where some have no recorded call, rows before it say how much has one, and
-    how much inherits one or tries one that was inferred. What lacks something (a source) is not counted as replayable:
-    it has a reason.
+    The last row, TOTAL, is of all launches. Where not all of them have a recorded call, rows before it add up to
+    it: how much has one, inherits one, tries one that was inferred, or cannot be replayed. The last are those with a
+    reason, also where they have a call that lacks something (a source).
     """
     import polars as pl
 
@@ -217,11 +220,14 @@ def feasibility(planned: pa.Table) -> list[dict[str, Any]]:
     }
     apart = [one.name for one in routes.known() if one.apart]
     groups = listed.group_by("category", "route", "reason", maintain_order=True).agg(**sums)
-    kinds = {"recorded": able & ~route.is_in(apart), **{name: route == name for name in apart}}
+    inferred = {name: able & (route == name) for name in apart}
+    kinds = {"recorded": able & ~route.is_in(apart), **inferred, NOT_REPLAYABLE: ~able}
     found = {name: part for name, chosen in kinds.items() if (part := listed.filter(chosen)).height}
     totals = [
-        part.group_by(route=pl.lit(name), category=pl.lit(f"TOTAL {name}")).agg(**sums)
-        for name, part in (found.items() if found.keys() & set(apart) else ())
+        part.group_by(route=pl.lit("" if name == NOT_REPLAYABLE else name), category=pl.lit(f"TOTAL {name}")).agg(
+            **sums
+        )
+        for name, part in (found.items() if found.keys() - {"recorded"} else ())
     ]
     last = listed.select(**sums, category=pl.lit("TOTAL"), route=pl.lit(""))
     parts = [groups.sort("total_ns", descending=True, maintain_order=True), *totals, last]
@@ -241,14 +247,17 @@ CALLS: Final = (
 def calls(plan: Plan) -> Iterator[dict[str, Any]]:
     """The calls that a plan runs, those with most time first: a row per item, or per candidate of one without a call.
 
-    `why` says where a call comes from; it is NULL where a route makes it without one (copies of memory).
+    Candidates beyond the first (`rank` 2 and on) are tried for the same launches, which only the first has: a sum of
+    `launches` or `total_ns` counts each once. `why` says where a call comes from; it is NULL where a route makes it
+    without one (copies of memory).
     """
     rows = [
         _call(item, rank, candidate)
         for item in plan.items
         for rank, candidate in enumerate(item.candidates or (_recorded(item),), 1)
     ]
-    yield from sorted(rows, key=lambda row: (-row["total_ns"], row["item_id"], row["rank"]))
+    for row in sorted(rows, key=lambda row: (-row["total_ns"], row["item_id"], row["rank"])):
+        yield row if row["rank"] == 1 else {**row, "launches": None, "total_ns": None}
 
 
 def _recorded(item: Item) -> Candidate | None:
@@ -261,7 +270,7 @@ def _call(item: Item, rank: int, candidate: Candidate | None) -> dict[str, Any]:
     return {
         "kernel": short(kernel.name),
         "grid": kernel.grid and "x".join(map(str, kernel.grid)),
-        "launches": kernel.launches,
+        "launches": sum(one.launches for one in item.kernels),
         "total_ns": sum(one.total_ns or 0 for one in item.kernels),
         "route": item.route,
         "rank": rank,

@@ -244,7 +244,10 @@ def _plan(
 
 
 def _show_calls(listed: Sequence[Mapping[str, Any]]) -> None:
-    """The calls of the launches that take most time; of those without a recorded one, the best candidates."""
+    """The calls of the launches that take most time; of those without a recorded one, the best candidates.
+
+    A candidate beyond the first stands below it, without the launches and the time that it shares with it.
+    """
     import pyarrow as pa
 
     from kerneldb.output import Output
@@ -253,14 +256,18 @@ def _show_calls(listed: Sequence[Mapping[str, Any]]) -> None:
     shown = [{"call": _call_of(row), **{name: row[name] for name in SHOWN}} for row in best]
     click.echo("\ncalls to run, those with most time first")
     emit(pa.Table.from_pylist(shown).to_reader(), Output())
+    others = sum(row["rank"] > 1 for row in listed)
+    if others:
+        note("calls after `or` are alternatives for the launches of the call above, which count once")
     if len(best) < len(listed):
-        note(f"--calls lists all {len(listed):,}")
+        note(f"--calls lists all {len(listed):,}" + (f", {others:,} of them alternatives" if others else ""))
 
 
 def _call_of(row: Mapping[str, Any]) -> str | None:
     """Operator and shapes; arguments at the end that are no tensors say nothing here."""
     dims = re.sub(r"(, \[\])+(?=\]$)", "", row["input_dims"] or "")
-    return row["op"] and f"{row['op']} {dims}".rstrip()
+    call = row["op"] and f"{row['op']} {dims}".rstrip()
+    return call if row["rank"] == 1 else f"  or {call}"
 
 
 def _read(database: Database, plan: Path | None, journal: Path, output: Output) -> None:

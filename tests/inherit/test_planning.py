@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -88,8 +89,37 @@ def test_feasibility_says_how_much_has_which_call() -> None:
         ("TOTAL recorded", 2, 50, 50),
         ("TOTAL inherited", 2, 20, 20),
         ("TOTAL inferred", 2, 10, 10),
+        ("TOTAL not replayable", 2, 20, 0),
         ("TOTAL", 8, 100, 80),
     ]
+
+
+def test_what_lacks_its_source_is_in_the_sums_that_add_up() -> None:
+    rows = [("aten", None, 90), ("triton", "no source of it", 10)]
+    table = pa.Table.from_pylist(
+        [
+            {"category": "FUSED", "route": route, "reason": reason, "signature_id": route, "n": 1, "total_ns": ns}
+            for route, reason, ns in rows
+        ]
+    )
+    totals = [line for line in planning.feasibility(table) if line["category"].startswith("TOTAL")]
+    assert [(line["category"], line["route"], line["share_pct"], line["replayable_pct"]) for line in totals] == [
+        ("TOTAL recorded", "recorded", 90, 90),
+        ("TOTAL not replayable", "", 10, 0),
+        ("TOTAL", "", 100, 90),
+    ]
+
+
+def test_calls_count_each_launch_once(lonely: kerneldb.Database) -> None:
+    found = lonely.plan_replay(Request())
+    rows = list(planning.calls(found.plan))
+    alternatives = [row for row in rows if row["rank"] > 1]
+    assert alternatives
+    assert {(row["launches"], row["total_ns"]) for row in alternatives} == {(None, None)}
+    sums = {line["category"]: line for line in planning.feasibility(found.routes)}
+    able = ("launches", "total_ns")
+    expected = [sums["TOTAL"][name] - sums["TOTAL not replayable"][name] for name in able]
+    assert [sum(row[name] or 0 for row in rows) for name in able] == expected
 
 
 def test_a_route_of_a_user_that_claims_nothing_changes_nothing(
@@ -198,6 +228,16 @@ def test_a_dry_run_shows_candidates_and_stores_nothing(fresh: kerneldb.Database)
     assert "calls to run, those with most time first" in result.stdout
     assert "as decoder-h200 #" in result.stdout
     assert fresh.sql("SELECT count(*) AS n FROM inferred_calls").rows()[0]["n"] == 0
+
+
+def test_alternatives_of_a_call_are_marked_in_a_dry_run(lonely: kerneldb.Database) -> None:
+    result = run(lonely, *GEMMS, "--dry-run")
+    calls = result.stdout.partition("calls to run")[2].splitlines()
+    marked = [line for line in calls if line.startswith("  or aten::")]
+    assert marked
+    assert all(re.search(r"\]  +–  +–  ", line) for line in marked)
+    assert "calls after `or` are alternatives" in result.stderr
+    assert "of them alternatives" in result.stderr
 
 
 def test_a_written_plan_stores_what_is_inherited(fresh: kerneldb.Database, tmp_path: Path) -> None:

@@ -149,7 +149,8 @@ def replayable(plan: Sequence[Row]) -> float:
 def how_much(plan: Sequence[Row]) -> str:
     """How much of the time is replayed, and how much of that without a recorded call."""
     total = replayable(plan)
-    kinds = {row["route"]: row["replayable_pct"] for row in plan if row["category"].startswith(f"{TOTAL} ")}
+    sums = [row for row in plan if row["category"].startswith(f"{TOTAL} ") and row["route"]]
+    kinds = {row["route"]: row["replayable_pct"] for row in sums}
     parts = ", ".join(f"{numbers.percent(share)} {kind}" for kind, share in kinds.items() if share != total)
     alone = next((f", all {kind}" for kind, share in kinds.items() if share == total), "")
     return f"{numbers.percent(total)} replayable" + (alone or (f" ({parts})" if parts else ""))
@@ -487,7 +488,8 @@ class ReplayPane(Pane):
             return Content("")
         signatures = numbers.several(total["signatures"], "signature")
         launches = numbers.several(total["launches"], "launch", "launches")
-        text = f"{signatures}, {launches}, {numbers.duration(total['total_ns'])}; {how_much(self.plan)}"
+        # What is cut in a narrow terminal stands elsewhere, too.
+        text = f"{how_much(self.plan)} of {numbers.duration(total['total_ns'])}, {launches}, {signatures}"
         return Content.assemble(Content.styled("Replay  ", "bold"), text)
 
     def _state(self) -> Content:
