@@ -100,9 +100,22 @@ def schema(name: str | None, *, output: Output) -> None:
 def completion(ctx: click.Context, shell: str) -> None:
     """Print the script that lets SHELL complete commands, options, names of traces, kernels and tables, and SQL.
 
+    For the shell that runs (zsh: after `autoload -U compinit && compinit`):
+
     \b
+      source <(kerneldb db completion bash)
+      source <(kerneldb db completion zsh)
+      kerneldb db completion fish | source
+
+    For every new shell, write that line into ~/.bashrc, ~/.zshrc or config.fish; or, so that they start as fast as
+    before, make a file that they read when it is needed:
+
+    \b
+      mkdir -p ~/.local/share/bash-completion/completions ~/.zfunc ~/.config/fish/completions
+      # only where the package bash-completion is installed:
       kerneldb db completion bash > ~/.local/share/bash-completion/completions/kerneldb
-      kerneldb db completion zsh > "${fpath[1]}/_kerneldb"
+      # with fpath=(~/.zfunc $fpath) before compinit in ~/.zshrc:
+      kerneldb db completion zsh > ~/.zfunc/_kerneldb
       kerneldb db completion fish > ~/.config/fish/completions/kerneldb.fish
     """
     from click.shell_completion import get_completion_class

@@ -34,6 +34,12 @@ TYPED: Final = {
 }
 """What is typed, and what stands there then: of a command, a trace, a column, a value, one with a blank, behind `=`."""
 QUOTED: Final = "kerneldb top --where=\"category = 'GE"
+RUNNING: Final = {
+    "bash": "source <(kerneldb db completion bash)",
+    "zsh": "source <(kerneldb db completion zsh)",
+    "fish": "kerneldb db completion fish | source",
+}
+"""What the help of `kerneldb db completion` says for the shell that runs."""
 SETUP: Final = {
     "bash": ("--rcfile", "rc", "-i"),
     "zsh": ("-i",),
@@ -65,11 +71,12 @@ class Terminal:
 
 
 @contextmanager
-def at_terminal(shell: str, folder: Path, database: Path) -> Iterator[Terminal]:
-    """A shell in `folder` with the completion of kerneldb."""
+def at_terminal(shell: str, folder: Path, database: Path, *, installed: bool = True) -> Iterator[Terminal]:
+    """A shell in `folder`, and with the completion of kerneldb where that is `installed`."""
     scripts = {"bash": "completion.bash", "zsh": "_kerneldb", "fish": "completion.fish"}
     made = [sys.executable, "-m", "kerneldb", "db", "completion", shell]
-    (folder / scripts[shell]).write_bytes(subprocess.run(made, capture_output=True, check=True).stdout)
+    script = subprocess.run(made, capture_output=True, check=True).stdout if installed else b""
+    (folder / (scripts[shell] if installed or shell != "zsh" else "none")).write_bytes(script)
     (folder / "rc").write_text("source completion.bash\nPS1='READY> '\n")
     (folder / ".zshrc").write_text(f"fpath=({folder} $fpath)\nautoload -U compinit && compinit -u -D\nPS1='READY> '\n")
     program = folder / "kerneldb"
@@ -99,6 +106,23 @@ def test_tab_completes(shell: str, tmp_path: Path, shared_database: Path) -> Non
             terminal.type(typed + "\t")
             terminal.waits_for(completed)
             terminal.type("\x15")  # an empty line again
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_that_runs_completes_after_the_line_of_the_help(
+    shell: str, tmp_path: Path, shared_database: Path
+) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} on this machine")
+    made = [sys.executable, "-m", "kerneldb", "db", "completion", "--help"]
+    assert RUNNING[shell] in subprocess.run(made, capture_output=True, check=True, text=True).stdout
+    with at_terminal(shell, tmp_path, shared_database, installed=False) as terminal:
+        terminal.waits_for("READY> ")
+        terminal.type(RUNNING[shell] + "; echo sour''ced\r")
+        terminal.waits_for("sourced")
+        terminal.waits_for("READY> ")
+        terminal.type("kerneldb top --trace st\t")
+        terminal.waits_for("step")
 
 
 def test_fish_shows_names_and_help_with_commas_whole(tmp_path: Path, shared_database: Path) -> None:
