@@ -227,7 +227,7 @@ def feasibility(planned: pa.Table) -> list[dict[str, Any]]:
         part.group_by(route=pl.lit("" if name == NOT_REPLAYABLE else name), category=pl.lit(f"TOTAL {name}")).agg(
             **sums
         )
-        for name, part in (found.items() if found.keys() - {"recorded"} else ())
+        for name, part in (found.items() if found.keys() not in ({"recorded"}, {NOT_REPLAYABLE}) else ())
     ]
     last = listed.select(**sums, category=pl.lit("TOTAL"), route=pl.lit(""))
     parts = [groups.sort("total_ns", descending=True, maintain_order=True), *totals, last]

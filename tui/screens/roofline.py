@@ -185,8 +185,9 @@ class RooflinePane(Pane):
             why = "without counters " if self.percent else "without FLOPs or bytes "
             of_time = "" if brief else " of the time"
             parts.append(f"{count(_distinct(self.without))} {'' if brief else why}left out ({share}{of_time})")
-        if self.percent and not brief:
-            parts.append(f"percentages only: {self.rows[self.place].get('reason') or 'no peaks'}")
+        if self.percent:
+            why = f": {self.rows[self.place].get('reason') or 'no peaks'}"
+            parts.append("percentages only" + ("" if brief else why))
         return " · ".join(parts)
 
     def _about(self, row: Row) -> Content:
