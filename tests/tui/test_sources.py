@@ -274,7 +274,7 @@ def test_the_plan_tells_what_is_tried_from_what_is_recorded(made: Callable[..., 
         assert "0 % replayable" in shown
         assert "nothing of it can be replayed: see why not" in shown
         assert "enter replays" not in shown
-        assert "1 signature, 1 launch," in shown
+        assert "1 launch, 1 signature" in shown
         await press(pilot, "enter")
         assert not app.pane.is_running  # type: ignore[attr-defined]
 
