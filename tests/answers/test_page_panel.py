@@ -281,3 +281,19 @@ def test_tables_are_read_on_a_phone(tab: Page, address: str, compared: str) -> N
         assert max(high for _, high in levels) < 30
     finally:
         tab.size(1280, 900)
+
+
+@needs_browser
+def test_small_charts_shrink_with_their_window(tab: Page, shared_data: Path, tmp_path: Path) -> None:
+    """Side by side in a wide window, one below the other in a narrow one."""
+    counted = kerneldb.open(tmp_path / "k.duckdb")
+    counted.ingest(shared_data / "ncu" / "h200-decoder-raw.csv.gz")
+    (tmp_path / "page.html").write_text(html.page(gather.single(counted, ["h200-decoder-raw"])), encoding="utf-8")
+    tab.go((tmp_path / "page.html").as_uri())
+    assert tab.run("document.querySelectorAll('.grid .chart').length") > 3
+    tab.size(400, 860)
+    try:
+        tab.settled()
+        assert tab.run("[document.documentElement.scrollWidth, innerWidth]") == [400, 400]
+    finally:
+        tab.size(1280, 900)
