@@ -83,7 +83,7 @@ MACROS = {name: "'selection'" for name, kind in OBJECTS.items() if kind == "macr
     "window_power": "",
 }
 """What each macro is asked; a new one is asked about the selection."""
-VALUES = ("_cache_order",)
+VALUES = ("_cache_order", "_is_library_frame")
 """Macros that are a value and no table."""
 
 ORDERED = re.compile(r"^ORDER BY|^(?:FROM|SELECT).* ORDER BY ", re.MULTILINE)
@@ -136,8 +136,10 @@ OTHER: dict[str, dict[str, Any]] = {
         f"tui_timeline_{part}": {"traces": ["id before", "id after"]}
         for part in ("counters", "gaps", "host", "labels", "longest", "near", "paired", "range")
     },
+    "tui_timeline_around": {"process": "1", "thread": "1", "ts_ns": 5000},
     "tui_timeline_caller": {"trace_id": "id before", "api_index": 5},
     "tui_timeline_linked": {"kind": "API calls", "id": 5},
+    "tui_timeline_operator": {"trace_id": "id before", "op_id": 5},
     "tui_timeline_search": {"traces": ["id before", "id after"], "text": "kernel"},
     "tui_timeline_previous": {"bound_ns": -1, "start_ns": 9000, "launch_index": 18},
     "tui_timeline_next": {"launch_index": 0},
