@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import dataclasses
 import lzma
 import struct
 import tempfile
@@ -55,7 +56,21 @@ def plan(files: Iterable[Path]) -> list[Unit]:
         key, unit = _unit(file)
         before = units.get(key)
         units[key] = unit if before is None else Unit((*before.files, *unit.files), unit.reader)
-    return list(units.values())
+    return [one for unit in units.values() for one in _members(unit)]
+
+
+def _members(unit: Unit) -> list[Unit]:
+    """The traces of an archive, each for itself, so that one that is damaged costs itself; else the unit."""
+    from kerneldb.ingest import source
+
+    if unit.reader is not None or unit.problem is not None:
+        return [unit]
+    try:
+        with guarded(unit.label):
+            names = dict.fromkeys(one.member for one in source.sources(unit.files[0]))
+    except (TraceError, OSError):  # its conversion says the same
+        return [unit]
+    return [dataclasses.replace(unit, member=name) for name in names]
 
 
 def _unit(path: Path) -> tuple[tuple[str, str], Unit]:
@@ -128,7 +143,7 @@ def convert(what: Path | Unit, folder: Path, options: Options, progress: Progres
 
     manifests = []
     with guarded(unit.label):
-        found = source.sources(unit.files[0])
+        found = source.sources(unit.files[0], unit.member)
     for number, one in enumerate(found):
         with guarded(one.label):
             readers.check(source.Source(one.path, one.member))
@@ -178,7 +193,7 @@ def trace_keys(what: Path | Unit) -> list[str]:
 
     unit = what if isinstance(what, Unit) else _unit(what)[1]
     if unit.reader is None:
-        return [content_id("t1", source.digest(one)) for one in source.sources(unit.files[0])]
+        return [content_id("t1", source.digest(one)) for one in source.sources(unit.files[0], unit.member)]
     return [content_id("t1", *sorted(source.digest(source.Source(file)) for file in unit.files))]
 
 

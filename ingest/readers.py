@@ -216,12 +216,16 @@ class Head:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Unit:
-    """The files of one trace, and the reader that takes them (None: PyTorch, or nothing that is known)."""
+    """The files of one trace, and the reader that takes them (None: PyTorch, or nothing that is known).
+
+    `member` is the trace of an archive that it is; an archive without it is all of its traces.
+    """
 
     files: tuple[Path, ...]
     reader: Reader | None = None
     problem: TraceError | None = None
     """Why nothing can be made of it."""
+    member: str | None = None
 
     @property
     def path(self) -> Path:
@@ -232,13 +236,17 @@ class Unit:
     @property
     def label(self) -> str:
         """The file, the folder, or what the files of a capture in it have in common, as `runs/24228_*`."""
+        if self.member is not None:
+            return f"{self.path}::{self.member}"
         names = [file.name for file in self.files]
         shared = os.path.commonprefix(names) if len(names) > 1 else ""  # noqa: RUF071 (characters are what is meant)
         return str(self.path / f"{shared}*") if shared and self.path.is_dir() else str(self.path)
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes on disk, all files together."""
+        """Bytes on disk, all files together; of a member of an archive, those that it takes there."""
+        if self.member is not None:
+            return source.sizes(self.files[0], self.member)[0]
         return sum(file.stat().st_size for file in self.files)
 
 

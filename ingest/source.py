@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import functools
 import hashlib
 import itertools
 import lzma
@@ -199,12 +200,21 @@ def _file_errors(path: Path) -> Iterator[None]:
         raise UnreadableTraceError(message) from error
 
 
+@functools.lru_cache(maxsize=1)
+def _opened(path: Path, seen: tuple[int, ...]) -> zipfile.ZipFile:  # noqa: ARG001 (whether it is still the same)
+    """The archive that is read: to open it anew for each of its members would take time as the square of their number.
+
+    The one before it is closed when nothing of it is being read any more.
+    """
+    return zipfile.ZipFile(path)
+
+
 @contextmanager
 def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
     """A zip archive. What it cannot do, when opened or read, is an UnreadableTraceError with the remedy."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            yield archive
+        seen = path.stat()
+        yield _opened(path, (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns))
     except ZIP_ERRORS as error:
         message = f"{path}: a zip archive that cannot be read ({error}). Unpack it with its own tool, or copy it again."
         raise UnreadableTraceError(message) from error
@@ -234,8 +244,8 @@ def _is_trace(member: str) -> bool:
     return member.endswith((".json", ".json.gz")) and not hidden
 
 
-def sources(path: Path) -> list[Source]:
-    """The logical files behind `path`: one, or the JSON members of a zip archive.
+def sources(path: Path, member: str | None = None) -> list[Source]:
+    """The logical files behind `path`: one, or the JSON members of a zip archive, or that `member` of it.
 
     Raises NotATraceError for an archive with no JSON member, UnreadableTraceError where the file cannot be read.
     """
@@ -244,8 +254,8 @@ def sources(path: Path) -> list[Source]:
         raise UnreadableTraceError(message)
     with path.open("rb") as file:
         magic = file.read(4)
-    if magic != ZIP_MAGIC:
-        return [Source(path)]
+    if magic != ZIP_MAGIC or member is not None:
+        return [Source(path, member)]
     with _archive(path) as archive:
         members = [name for name in archive.namelist() if _is_trace(name)]
     if not members:
@@ -255,9 +265,9 @@ def sources(path: Path) -> list[Source]:
     return [Source(path, name) for name in members]
 
 
-def stored_sizes(path: Path) -> list[int]:
+def stored_sizes(path: Path, member: str | None = None) -> list[int]:
     """Bytes on disk of each logical file behind `path`."""
-    return [one.stored_bytes for one in sources(path)]
+    return [one.stored_bytes for one in sources(path, member)]
 
 
 def digest(one: Source) -> str:

@@ -161,7 +161,7 @@ class _Worker:
         """Convert a unit in the process. Raises what its reader raises."""
         try:
             pipe = self._started()
-            pipe.send((job.unit.files, _place(job.unit), job.folder, options))
+            pipe.send((job.unit.files, _place(job.unit), job.unit.member, job.folder, options))
             while isinstance(said := pipe.recv(), tuple):
                 job.read = said
         except (EOFError, OSError) as error:
@@ -219,9 +219,9 @@ def serve(pipe: Connection) -> None:
     tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(pipe, tasks), daemon=True).start()
     while True:
-        paths, place, folder, options = tasks.get()
+        paths, place, member, folder, options = tasks.get()
         try:
-            said: object = list(whole(_unit(paths, place), folder, options, lambda *read: pipe.send(read)))
+            said: object = list(whole(_unit(paths, place, member), folder, options, lambda *read: pipe.send(read)))
         except BaseException as error:  # noqa: BLE001 (the other process decides)
             if not isinstance(error, KerneldbError | OSError):
                 error.add_note(traceback.format_exc())
@@ -245,10 +245,10 @@ def _place(unit: Unit) -> int | None:
     return None if unit.reader is None else readers.readers().index(unit.reader)
 
 
-def _unit(paths: tuple[Path, ...], place: int | None) -> Unit:
+def _unit(paths: tuple[Path, ...], place: int | None, member: str | None) -> Unit:
     from kerneldb.ingest import Unit, readers
 
-    return Unit(paths, None if place is None else readers.readers()[place])
+    return Unit(paths, None if place is None else readers.readers()[place], member=member)
 
 
 if __name__ == "__main__":

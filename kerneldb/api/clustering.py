@@ -50,7 +50,8 @@ def ingest_with_ray(
     plain = dataclasses.replace(options, shard=None)
     variables = {name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)}
     arguments = (database, plain, variables)
-    pending = {task.remote([str(file) for file in unit.files], *arguments): unit.path for unit in units}
+    places = {unit.files: unit.path for unit in units}  # the traces of an archive are one task
+    pending = {task.remote([str(file) for file in read], *arguments): path for read, path in places.items()}
     while pending:
         (done,), _ = ray.wait(list(pending), num_returns=1)
         yield from _result(ray, done, pending.pop(done))

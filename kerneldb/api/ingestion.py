@@ -227,7 +227,7 @@ def workers_for(units: Sequence[Unit]) -> int:
 
 def _work(unit: Unit) -> int:
     """About how many bytes of text there are to read; opening and storing a file takes as long as some megabytes."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, TraceError):
         return LEAST_WORK + unit.stored_bytes * (PACKED if unit.path.suffix in PACKED_ENDINGS else 1)
     return 0
 
@@ -285,9 +285,14 @@ def _ingest_unit(
         problem = of_disk(error, conversions.spool().parent.parent)
         if problem is not None:
             raise problem from error
-        yield _failed(unit.path, error, time.monotonic() - began)
+        yield _failed(_place(unit), error, time.monotonic() - began)
     except WarehouseError as error:
-        yield _failed(unit.path, _refused(unit, error), time.monotonic() - began)
+        yield _failed(_place(unit), _refused(unit, error), time.monotonic() - began)
+
+
+def _place(unit: Unit) -> Path:
+    """The file or folder that failed; of a member of an archive, `archive.zip::member.json` as messages have it."""
+    return unit.path if unit.member is None else Path(unit.label)
 
 
 def _refused(unit: Unit, error: WarehouseError) -> TraceError:
@@ -397,8 +402,9 @@ COLUMNS: Final = {
 
 
 def outcome_columns(outcomes: Sequence[Outcome]) -> dict[str, list[Any]]:
-    """What `kerneldb ingest` prints, by column: one value per outcome."""
+    """What `kerneldb ingest` prints, by column: one value per outcome. A file that failed stands for its trace."""
     columns = {name: [getattr(outcome, name) for outcome in outcomes] for name in COLUMNS}
+    columns["trace"] = [outcome.trace or outcome.path.name for outcome in outcomes]
     texts = {name: [None if value is None else str(value) for value in columns[name]] for name in ("path", "error")}
     return columns | texts
 

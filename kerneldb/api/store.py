@@ -121,7 +121,7 @@ class WarehouseStore:
             for row in ask(self.made(), "trace_files"):
                 self._files.add(row["trace_id"], row["name"], [row])
         known = self._files
-        if any(size not in known.sizes for file in unit.files for size in stored_sizes(file)):
+        if any(size not in known.sizes for file in unit.files for size in stored_sizes(file, unit.member)):
             return []
         keys = ingest.trace_keys(unit)
         return [(key, known.names[key]) for key in keys] if known.names.keys() >= set(keys) else []

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -131,12 +132,32 @@ def test_spools_of_dead_processes_go_and_those_of_live_ones_stay(tmp_path: Path)
     assert {path.name for path in tmp_path.iterdir()} == {names["live"], names["elsewhere"]}
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_bad_member_of_an_archive_costs_itself(
+    tmp_path: Path, small_trace: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setattr(ingestion, "workers_for", lambda _: workers)
+    good, path = gzip.decompress(small_trace.read_bytes()), tmp_path / "mixed.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in (("a.json", good), ("b.json", b"<html>"), ("c.json", good + b" "), ("d.json", b"")):
+            archive.writestr(name, text)
+    with kerneldb.open(tmp_path / "k.duckdb") as database:
+        found = [list(database.ingest_each([path], IngestOptions())) for _ in range(2)]
+    for outcomes, read in zip(found, ("ingested", "unchanged"), strict=True):
+        assert [one.status for one in outcomes] == [read, "failed", read, "failed"]
+        rows = ingestion.outcome_columns(outcomes)
+        assert rows["trace"] == ["a", "mixed.zip::b.json", "c", "mixed.zip::d.json"]
+        assert rows["path"] == [str(path), f"{path}::b.json", str(path), f"{path}::d.json"]
+        assert [str(error).startswith(f"{path}::b.json: ") for error in rows["error"]] == [False, True, False, False]
+
+
 def test_outcomes_become_rows() -> None:
     error = UsageError("no")
     table = ingestion.outcome_table(
         [Outcome(Path("a"), "failed", error=error), Outcome(Path("b"), "ingested", "t", "1", 5)]
     )
     assert table.column("error").to_pylist() == ["no", None]
+    assert table.column("trace").to_pylist() == ["a", "t"]
     assert table.column("launches").to_pylist() == [None, 5]
 
 
