@@ -52,13 +52,16 @@ def _argument(text: str) -> str:
 
 
 def shorten(name: Structure) -> str:
-    """Return the short form of a parsed name, at most `LIMIT` characters."""
+    """Return the short form of a parsed name, at most `LIMIT` characters.
+
+    A text that is no symbol stays as it is, on one line: a word of it would look like another kernel.
+    """
     if name.canonical.startswith("_Z"):
         inner = name.args[0].split("::") if name.args else []
         telling = next((word for word in inner if word[:1].isupper()), None)  # a class, not one of its namespaces
         return _clip(f"{name.base}<{telling}, …>" if telling else name.base)
     if not name.args:
-        return _symbol(name.base) if name.base else _clip(name.canonical)
+        return _symbol(" ".join(name.base.split())) if name.base.strip() else _clip(name.canonical)
     first = name.args[0].split("<")[0]
     if name.base.startswith("Kernel") and _CUTLASS_SYMBOL.fullmatch(first):
         return _symbol(first)

@@ -376,8 +376,17 @@ def _mangled(text: str) -> Structure:
 
 
 _SYMBOL = re.compile(r"(?!true$|false$|operator)[A-Za-z_]\w*", re.ASCII)
+# What no compiler puts into a name: control characters, and markup. In such a text no word is a return type.
+_NO_SYMBOL = re.compile(r"[\x00-\x1f\x7f]|^\s*<(?!unnamed>)|</")
 # No kernel's name is longer (templates of templates reach some ten thousand characters): behind it names only differ.
 _READ_LIMIT = 65_536
+
+
+def _is_symbol(text: str) -> bool:
+    """Whether a text may be what a demangler prints: of several words without brackets, the first says that it is."""
+    first, *others = text.split(None, 1) or [""]
+    are_words = bool(others) and "<" not in text and "(" not in text and first not in {"void", "static", "const"}
+    return not are_words and _NO_SYMBOL.search(text) is None
 
 
 def parse(name: str) -> Structure:
@@ -392,7 +401,7 @@ def parse(name: str) -> Structure:
     if text.startswith("_Z") and _IDENTIFIER_LENGTH.search(text, 2, 10):
         return _mangled(text)
     # A memory operation's own wording (``Memcpy HtoD (Pinned -> Device)``).
-    if text.startswith(("Memcpy ", "Memset ", "[CUDA ", "[HIP ")):
+    if text.startswith(("Memcpy ", "Memset ", "[CUDA ", "[HIP ")) or not _is_symbol(text):
         return Structure(text, "", text, ())
     structure = _Parser(text).parse()
     if not structure.canonical:

@@ -224,3 +224,25 @@ def test_short_name(name: str, short: str) -> None:
 def test_a_symbol_cut_within_its_tile_keeps_what_it_says() -> None:
     found = decode("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x")
     assert (found.family, found.dtype, found.layout, found.tile_m) == ("xmma_gemm", "bf16", "tn", None)
+
+
+NO_SYMBOLS = {
+    "<script>alert(1)</script>": "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>": "<img src=x onerror=alert(1)>",
+    "<b>bold</b>::x": "<b>bold</b>::x",
+    "\x1b[31m red\x1b[0m": "\x1b[31m red\x1b[0m",
+    "first\nnext": "first next",
+    "hello world": "hello world",
+    "first\n" + "x" * 80: "first " + "x" * 53 + "…",
+}
+
+
+@pytest.mark.parametrize("name", NO_SYMBOLS)
+def test_a_text_that_is_no_symbol_keeps_its_words(name: str) -> None:
+    assert short_name(name) == NO_SYMBOLS[name]
+    assert match_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["void fused_bias", "static void fused_bias", "<unnamed>::fused_bias(int)"])
+def test_a_name_without_parameters_still_loses_its_type(name: str) -> None:
+    assert short_name(name) == "fused_bias"
