@@ -166,7 +166,7 @@ class Tools:
             }
             for piece in verdict.advice
         ]
-        budget = of_statement(self._database, "agents_wall", {"trace": trace}, Page())
+        budget = of_statement(self._database, "agents_wall", {}, Page(traces=(trace,)))
         return together(
             {"wall_time": budget}, advice=advice, unknown=[answers.shortened(one) for one in verdict.unknown]
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kerneldb.cli.console import emit_rows, note, note_repeated, plural
+from kerneldb.cli.console import emit_rows, note, plural
 from kerneldb.cli.options import READ_WAIT_S, open_database, output_options, trace_names
 from kerneldb.cli.root import cli, program, refuse
 from kerneldb.output.tables import terminal_width
@@ -57,9 +57,7 @@ def why(traces: tuple[str, ...], *, budget: bool, by: str | None, output: Output
         refuse("--by goes with --budget")
     database = open_database(lock_timeout=READ_WAIT_S)
     chosen = list(dict.fromkeys(row["trace"] for name in traces for row in named(database, name)))
-    note_repeated(database, tuple(chosen))
-    instead = {trace: other for trace, _, other in database.repeated_by(chosen)}
-    chosen = list(dict.fromkeys(instead.get(trace, trace) for trace in chosen))
+    chosen = answering(database, chosen)
     if budget:
         emit_rows(database.wall_time(by, traces=chosen), output, None, None)
         return
@@ -70,6 +68,16 @@ def why(traces: tuple[str, ...], *, budget: bool, by: str | None, output: Output
         say(found, alone=database.scope()[0] == 1)
     else:
         emit_rows(_result(found), output, None, None)
+
+
+def answering(database: Database, traces: Sequence[str]) -> list[str]:
+    """The traces on which an answer about `traces` is: where another one has all that one of them holds, that one."""
+    instead = {trace: (run, other) for trace, run, other in database.repeated_by(traces)}
+    held = {row["trace"]: row["launches"] for row in database.traces([]).rows()} if instead else {}
+    for trace, (run, other) in instead.items():
+        own, all_ = plural(held[trace] or 0, "launch", "launches"), f"{held[other] or 0:,}"
+        note(f"{trace}: its {own} are in {other}, too (run {run}); the answer is on that one, which has {all_}")
+    return list(dict.fromkeys(instead[trace][1] if trace in instead else trace for trace in traces))
 
 
 def most_time(database: Database) -> list[str]:

@@ -13,6 +13,7 @@ from kerneldb.api.queries import ask, statement
 from kerneldb.report.model import Table
 from kerneldb.schemas import loader
 from kerneldb.warehouse import execute
+from kerneldb.warehouse.engine import literal as quoted
 from kerneldb.warehouse.statements import rows_of
 
 if TYPE_CHECKING:
@@ -41,8 +42,18 @@ PARAMETER: Final = re.compile(r"\$(\w+)(?:::VARCHAR\[\])?")
 @contextlib.contextmanager
 def asking(database: Database) -> Iterator[Asking]:
     """One connection for all questions, which see the same rows then, whoever writes meanwhile."""
-    with database.warehouse.connection() as con:
-        yield Asking(con, {}, {})
+    with database.warehouse.connection() as con, asking_of(con) as ask:
+        yield ask
+
+
+@contextlib.contextmanager
+def asking_of(con: duckdb.DuckDBPyConnection) -> Iterator[Asking]:
+    """As `asking`, of a connection that is there; what its views say is as before afterwards."""
+    alone = Alone(con)
+    try:
+        yield Asking(con, {}, {}, alone=alone)
+    finally:
+        alone.end()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,6 +63,51 @@ class Kept:
     kind: str
     key: str
     rows: int
+
+
+SHOWN: Final = {"kernels": "all_launches", "_kernels": "all_launches", "kernel_rollups": "all_rollups"}
+"""What a reader types to see all launches of a trace that shares some with others."""
+SHOWN_NAME: Final = re.compile(rf"(?<=\bFROM )(?:{'|'.join(SHOWN)})\b|(?<=\btop_kernels\()(?=\))")
+
+
+class Alone:
+    """Has the launches of a trace answer that count in another trace of its run: an answer about one trace is whole.
+
+    As `--trace` does (see `Selection`). What the views `kernels`, `_kernels` and `kernel_rollups` would hold if there
+    were no other traces stands before them while it is asked for.
+    """
+
+    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
+        self._con = con
+        self._timings: dict[str, str] | None = None
+        self._now: str | None = None
+
+    def shares(self, trace: str | None) -> str | None:
+        """How the launches of a trace are timed of which some are in other traces; None where none is."""
+        if self._timings is None:
+            from kerneldb.selection import revived
+
+            names = [row["name"] for row in rows_of(self._con, loader.statement("report", "sharing"), None)]
+            self._timings = {name: timing for name in names for timing in revived(self._con, [name]).values()}
+        return self._timings.get(trace) if trace is not None else None
+
+    def ask(self, trace: str | None) -> None:
+        """Have statements from now on see all launches of `trace`; None: each launch of a run once."""
+        timing = self.shares(trace)
+        if (trace if timing else None) == self._now:
+            return
+        self.end()
+        if trace is not None and timing is not None:
+            given = {"trace": quoted(trace), "timing": quoted(timing)}
+            for name in SHOWN:
+                self._con.execute(loader.statement("report", f"alone_{name}").format(**given))
+            self._now = trace
+
+    def end(self) -> None:
+        """Have the views say again what they do."""
+        for name in SHOWN if self._now is not None else ():
+            self._con.execute(loader.statement("report", "together").format(name=name))
+        self._now = None
 
 
 def named(database: Database, name: str) -> list[dict[str, Any]]:
@@ -74,15 +130,18 @@ class Asking:
         params: Mapping[str, Any],
         asked: dict[str, Rows],
         kept: dict[str, Kept] | None = None,
+        *,
+        alone: Alone,
     ) -> None:
         self.params = params
+        self._alone = alone
         self._con = con
         self._asked = asked
         self._kept = {} if kept is None else kept
 
     def about(self, **params: Any) -> Asking:
         """The same connection, with these parameters."""
-        return Asking(self._con, params, self._asked, self._kept)
+        return Asking(self._con, params, self._asked, self._kept, alone=self._alone)
 
     def also(self, params: Mapping[str, Any]) -> Asking:
         """The same, with these parameters beside its own."""
@@ -103,11 +162,12 @@ class Asking:
 
         text = statement(f"report_{query}")
         self._find(text)
+        self._alone.ask(self.params.get("trace"))
         return pl.DataFrame(pl.from_arrow(execute.answer(self._con, text, self._named(text))))
 
     def sql(self, query: str) -> str:
         """A statement as a reader would type it."""
-        return literal(statement(f"report_{query}"), self.params)
+        return self._typed(statement(f"report_{query}"))
 
     def table(self, plan: Plan, most: int | None = None) -> Table:
         """The table of a plan, with its first `most` rows."""
@@ -138,12 +198,18 @@ class Asking:
         text = statement(name)
         names = read(text)
         if not names:
-            return literal(text, self.params)
+            return self._typed(text)
         above, plain = _parted(text)
-        body = literal(plain, self.params)
+        body = self._typed(plain)
         parts = [f"{FOUND}{one} AS (\n{_indented(self.sql(one))}\n)" for one in names]
         rest = f",\n\n{body.removeprefix('WITH ')}" if body.startswith("WITH ") else f"\n\n{body}"
         return opened("\n".join([*above, "WITH " + ",\n\n".join(parts) + rest]))
+
+    def _typed(self, text: str) -> str:
+        """A statement with its parameters, which reads all launches where those of the trace are in others, too."""
+        shares = self._alone.shares(self.params.get("trace"))
+        whole = SHOWN_NAME.sub(lambda name: SHOWN.get(name[0], "'all_launches'"), text) if shares else text
+        return literal(whole, self.params)
 
     def _key(self, query: str, text: str) -> str:
         """What the rows of a statement depend on."""
@@ -175,6 +241,7 @@ class Asking:
 
     def _rows(self, asked: str, text: str) -> Rows:
         """What comes of `asked`, with the parameters that `text` names."""
+        self._alone.ask(self.params.get("trace"))
         with execute.query_errors():
             return execute.interruptible(self._con, lambda: rows_of(self._con, asked, self._named(text)))
 

@@ -1,4 +1,2 @@
 -- Where the wall time of one trace went, by cause.
-WITH named AS (FROM kernels WHERE trace = $trace)
-
-SELECT device, part, cause, n, wall_ns, share_pct, needed_ns, lost_ns FROM wall_time_budget('named') ORDER BY wall_ns DESC, device, part, cause;
+SELECT device, part, cause, n, wall_ns, share_pct, needed_ns, lost_ns FROM wall_time_budget('selection') ORDER BY wall_ns DESC, device, part, cause;

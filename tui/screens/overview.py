@@ -108,9 +108,10 @@ class Cards(Static):
 
 def _verdict(con: Connection, trace: str) -> Verdict:
     from kerneldb.report import why
-    from kerneldb.report.asking import Asking
+    from kerneldb.report.asking import asking_of
 
-    return why.verdict(Asking(con, {}, {}).about(trace=trace))
+    with asking_of(con) as ask:
+        return why.verdict(ask.about(trace=trace))
 
 
 def _said(verdict: Verdict, most: int) -> Content:

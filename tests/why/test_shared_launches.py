@@ -1,0 +1,69 @@
+"""Two recordings of one run that have some launches in common: what is said of one of them is of all its launches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import kerneldb
+from kerneldb.api import Database
+from kerneldb.cli import cli
+from kerneldb.report import why
+from tests.answers.plain_traces import Recording
+from tests.conftest import made_once
+
+COMMON, OWN, LONGER = 40, 3, 60
+NS = 1_000
+
+
+def recording(common: int, own: str, others: int) -> Recording:
+    """Kernels of `common` at the same times as in the other one, and `others` kernels that only this one has."""
+    made = Recording()
+    for number in range(common):
+        made.kernel(f"both_{number % 4}", 10_000 * number, NS + number, 10_000 * number - 5_000)
+    for number in range(common, common + others):
+        made.kernel(own, 10_000 * number + 100 * others, NS, 10_000 * number - 5_000)
+    return made
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Database:
+    def make(path: Path) -> None:
+        folder = tmp_path_factory.mktemp("shared")
+        recording(COMMON, "only_here", OWN).write(folder / "part.json")
+        recording(COMMON, "only_there", LONGER).write(folder / "more.json")
+        recording(COMMON, "", 0).write(folder / "within.json")
+        kerneldb.open(path).ingest(folder)
+
+    return kerneldb.open(made_once(tmp_path_factory, "shared.duckdb", make))
+
+
+def test_a_trace_counts_its_launches_though_they_count_in_another_one(shared: Database) -> None:
+    counted = {row["trace"]: row["n"] for row in shared.top("trace").rows()}
+    assert counted == {"more": COMMON + LONGER, "part": OWN}  # each launch once
+    (verdict,) = why.verdicts(shared, ["part"])
+    (top,) = shared.top("trace", traces=["part"]).rows()
+    wall = shared.wall_time(traces=["part"]).rows()
+    spent = sum(NS + number for number in range(COMMON)) + OWN * NS
+    assert (top["n"], top["total_ns"]) == (COMMON + OWN, spent)
+    assert verdict.parts["computation"] == spent == sum(r["wall_ns"] for r in wall if r["part"] == "computation")
+    assert verdict.span_ns == sum(row["wall_ns"] for row in wall)
+    assert "launches" not in " ".join(verdict.unknown)  # not too few to say what the program does
+    assert {row["trace"]: row["n"] for row in shared.top("trace").rows()} == counted  # as before
+
+
+def test_the_query_beside_a_sentence_reads_them_too(shared: Database) -> None:
+    (verdict,) = why.verdicts(shared, ["part"])
+    for piece in verdict.advice:
+        assert shared.sql(piece.sql).rows(), piece.rule
+    rows = [shared.sql(piece.sql).rows()[0] for piece in verdict.advice if "total_ns" in piece.row]
+    assert [row["total_ns"] for row in rows] == [p.row["total_ns"] for p in verdict.advice if "total_ns" in p.row]
+
+
+def test_it_is_said_on_which_trace_an_answer_is(shared: Database) -> None:
+    done = CliRunner().invoke(cli, ["--db", str(shared.path), "why", "within"])
+    assert (
+        "within: its 40 launches are in more, too (run more); the answer is on that one, which has 100" in done.stderr
+    )
