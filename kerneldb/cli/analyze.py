@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kerneldb.cli.console import emit_rows, note, note_nothing, note_repeated
+from kerneldb.cli.lacking import note_unknown
 from kerneldb.cli.options import (
     READ_WAIT_S,
     draw,
@@ -42,16 +43,21 @@ NOTHING: Final = {
     "modules": "no GPU time by module: no selected launch has times (counter profiles and sums have none)",
     "overlap": "nothing to overlap: no selected launch has times (counter profiles and sums have none)",
     "collectives": "no collectives: no selected launch is one of NCCL or RCCL",
-    "collective_waits": "no waits: they need collectives of several ranks in one run (kerneldb ingest --run)",
+    "collective_waits": "no waits: they need the traces of several ranks of one run (kerneldb ingest --run NAME)",
     "collective_replays": "no replayed collectives: replay some with --where \"category = 'COMMUNICATION'\"",
-    "iterations": "no iterations: the traces have no profiler steps, and no sequence of kernels repeats",
-    "launch_overhead": "no launch calls: the traces hold none of the host's",
+    "iterations": "no iterations: the traces have no profiler steps (torch.profiler: prof.step() after each), and no sequence of "
+    "kernels repeats",
+    "launch_overhead": "no launch calls: the traces hold none of the host's; record these, too (torch.profiler: activities CPU and CUDA; "
+    "nsys: --trace=cuda; rocprofv3: --runtime-trace)",
     "fusion_candidates": "no runs of small kernels that only move data",
     "precision_conversions": "no launch only converts types",
     "roofline": "no roofline: no selected launch is a kernel with a duration",
     "work_errors": "no selected kernel has both a model of its work and counters: kerneldb replay --counters roofline",
 }
 """Why an answer may have no rows though launches are selected; phases of launches have some always."""
+
+UNMATCHED: Final = {"collective_waits": "matched", "collective_replays": "replay_grade"}
+"""Columns without which an answer has rows and says nothing: the reason is that for no rows."""
 
 TOTALS: Final = {
     "idle": ("n", "idle_ns"),
@@ -92,6 +98,9 @@ class Asked:
                 note(NOTHING[name])
         elif name == "roofline":
             _note_lacks(result.rows())
+        elif name in UNMATCHED and not any(row[UNMATCHED[name]] for row in result.rows()):
+            note(NOTHING[name])
+        note_unknown({"phases": "phase"}.get(name), result)
         if self.plot is not None:
             draw(name, result.rows(), self.plot)
         if self.output.format == "table" and shown is not None:
@@ -113,6 +122,26 @@ def _note_lacks(rows: Sequence[Mapping[str, Any]]) -> None:
         note(
             f"no peaks: the GPU of {trace}{where} is not known, or has no data sheet; `kerneldb db doctor` says what is"
         )
+    _note_types(rated, total)
+
+
+def _note_types(rated: Sequence[Mapping[str, Any]], total: int) -> None:
+    """Say of which data types a GPU that is known has no peak of arithmetic."""
+    bare = [row for row in rated if row["peak_flops_per_second"] is None and row["peak_bytes_per_second"] is not None]
+    if bare:
+        types = sorted({_typed(row) for row in bare})
+        share = 100 * sum(row["total_ns"] or 0 for row in bare) / total
+        note(
+            f"no peak of arithmetic is known for {', '.join(types)} ({share:.1f} % of the time): "
+            "of these only the share of the memory bandwidth is shown"
+        )
+
+
+def _typed(row: Mapping[str, Any]) -> str:
+    """The data type of a kernel that has no peak."""
+    if row["dtype"] == "fp32":
+        return "fp32 (it may run as TF32)"  # the peak of fp32 itself is on every data sheet
+    return row["dtype"] or "kernels of unknown type"
 
 
 def analysis(command: Callable[..., None]) -> Callable[..., None]:
@@ -199,6 +228,7 @@ def critical_path(asked: Asked, *, by: str, without: tuple[str, ...]) -> None:
     result = database.critical_path(by, where=asked.where, traces=asked.traces, most=most)
     if not len(result) and not note_nothing(database, asked.where, asked.traces):
         note(NOTHING["critical_path"])
+    note_unknown(by, result)
     if asked.output.format == "table" and len(set(result.to_arrow()["job"].to_pylist())) == 1:
         result = result.without("job")
     emit_rows(result, asked.output, asked.limit if by == "steps" else 0, ROWS)
@@ -250,6 +280,7 @@ def memory(by: str, traces: tuple[str, ...], limit: int | None, output: Output) 
     result = open_database(lock_timeout=READ_WAIT_S).memory(by, traces=traces)
     if not len(result):
         note(NO_MEMORY)
+    note_unknown(by, result, "name")
     for line in dict.fromkeys(map(_at_peak, result.rows())):
         note(line)
     if output.format == "table":
@@ -287,6 +318,7 @@ def modules(asked: Asked, *, depth: int | None) -> None:
     note_repeated(database, asked.traces)
     if not table.num_rows and not note_nothing(database, asked.where, asked.traces):
         note(NOTHING["modules"])
+    note_unknown("module", Result(table))
     rows = [row for row in table.to_pylist() if depth is None or row["depth"] <= depth]
     hidden: tuple[str, ...] = ()
     if asked.output.format == "table":

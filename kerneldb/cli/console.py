@@ -67,7 +67,9 @@ def note_nothing(database: Database, where: str | None, traces: tuple[str, ...])
         return False
     of = f" of {', '.join(traces)}" if traces else ""
     if where is None or not where.strip():
-        note(f"no launches{of or ' in this database'}: sums by kernel, if any, are not of single launches")
+        sums = database.sums_only(traces)
+        held = "only sums by kernel, which kerneldb top lists" if sums else "nothing that ran on a GPU was recorded"
+        note(f"no launches{of or ' in this database'}: {held}")
         return True
     note(f"no launch{of} meets the condition {where.strip()}")
     for line in database.absent_values(where, traces):

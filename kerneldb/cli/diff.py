@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kerneldb.cli.console import emit_rows, note
+from kerneldb.cli.lacking import note_unknown
 from kerneldb.cli.options import (
     READ_WAIT_S,
     conditions,
@@ -150,6 +151,7 @@ def _by(
     totals = [sum(table[f"total_{side}_ns"].to_pylist()) for side in ("before", "after")]
     what = "wall time" if by == "cause" else "GPU time"
     note(f"{before} -> {after}: {what} {duration(totals[0])} -> {duration(totals[1])}")
+    note_unknown(by, Result(table), "name")
     if output.format == "table":
         table = (table if everything else _without(table, "change", QUIET)).rename_columns({"name": by})
     emit_rows(Result(table), output, limit, ROWS, "delta_ns", "count_delta_ns", "mean_delta_ns")

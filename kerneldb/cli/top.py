@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kerneldb.cli.console import emit_rows, note_nothing, note_repeated, note_scope, note_sums
+from kerneldb.cli.lacking import note_unknown
 from kerneldb.cli.options import READ_WAIT_S, limit_option, open_database, output_options, selection_options
 from kerneldb.cli.root import cli
 
@@ -55,6 +56,7 @@ def top(by: str, *, where: str | None, traces: tuple[str, ...], sort: str, limit
         note_sums(database, traces)
     if not len(result):
         note_nothing(database, where, traces)
+    note_unknown(by, result)
     if output.format == "table":
         result = result.without("name_id")
     emit_rows(result, output, limit, TOP_ROWS, "n", "total_ns", "share_pct")

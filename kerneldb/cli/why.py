@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kerneldb.cli.console import emit_rows, note, plural
+from kerneldb.cli.lacking import note_unknown
 from kerneldb.cli.options import READ_WAIT_S, open_database, output_options, trace_names
 from kerneldb.cli.root import cli, program, refuse
 from kerneldb.output.tables import terminal_width
@@ -59,7 +60,9 @@ def why(traces: tuple[str, ...], *, budget: bool, by: str | None, output: Output
     chosen = list(dict.fromkeys(row["trace"] for name in traces for row in named(database, name)))
     chosen = answering(database, chosen)
     if budget:
-        emit_rows(database.wall_time(by, traces=chosen), output, None, None)
+        result = database.wall_time(by, traces=chosen)
+        note_unknown(by, result, "name")
+        emit_rows(result, output, None, None)
         return
     found = verdicts.verdicts(database, chosen or most_time(database))
     if not found:

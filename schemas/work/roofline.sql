@@ -59,6 +59,9 @@ WITH _chosen AS (
         any_value(library) AS library,
         any_value(dtype) AS dtype,
         any_value(coalesce(gpu, device_name)) AS model,
+        any_value(gpu) AS gpu,
+        -- A product of fp32 inputs may run as TF32.
+        CASE WHEN any_value(dtype_source) IS DISTINCT FROM 'inputs' OR any_value(dtype) <> 'fp32' THEN any_value(dtype) END AS peak_dtype,
         any_value(op) || coalesce(' (' || inferred_by || ')', '') AS op,
         any_value(input_dims) AS input_dims,
         any_value(gemm_m) AS gemm_m, any_value(gemm_n) AS gemm_n, any_value(gemm_k) AS gemm_k, any_value(gemm_batch) AS gemm_batch,
@@ -122,7 +125,7 @@ _counted AS (
 
 _known AS (
     SELECT
-        c.* EXCLUDE (is_unknown, model, flops, moved_bytes, peak_flops_per_second, peak_bytes_per_second),
+        c.* EXCLUDE (is_unknown, model, gpu, peak_dtype, flops, moved_bytes, peak_flops_per_second, peak_bytes_per_second),
         c.flops AS modelled_flops,
         c.moved_bytes AS modelled_bytes,
         CASE WHEN k.flops > 0 AND k.moved_bytes > 0 THEN k.flops ELSE c.flops END AS flops,
@@ -134,9 +137,12 @@ _known AS (
             WHEN k.moved_bytes > 0 AND (k.flops > 0 OR coalesce(c.flops, 0) = 0) THEN k.method ELSE c.work_method
         END AS method,
         CASE WHEN k.moved_bytes > 0 AND (k.flops > 0 OR coalesce(c.flops, 0) = 0) THEN k.counted_on END AS counted_on,
-        coalesce(c.peak_flops_per_second, k.peak_flops_per_second) AS peak_flops_per_second,
-        coalesce(c.peak_bytes_per_second, k.peak_bytes_per_second) AS peak_bytes_per_second
+        coalesce(c.peak_flops_per_second, k.peak_flops_per_second, 1e12 * arithmetic.value) AS peak_flops_per_second,
+        coalesce(c.peak_bytes_per_second, k.peak_bytes_per_second, 1e9 * memory.value) AS peak_bytes_per_second
     FROM _chosen AS c
+    LEFT JOIN gpu_specs AS memory ON c.gpu = memory.name AND memory.fact = 'bandwidth_gbs'
+    LEFT JOIN peak_types AS p ON c.peak_dtype = p.dtype
+    LEFT JOIN gpu_specs AS arithmetic ON c.gpu = arithmetic.name AND p.fact = arithmetic.fact
     LEFT JOIN _counted AS k
         ON
             c.trace = k.trace

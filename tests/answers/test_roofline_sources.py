@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from click.testing import CliRunner
 
 import kerneldb
 from kerneldb.api import Database
+from kerneldb.cli import cli
 from kerneldb.warehouse import Warehouse
 from tests.answers.plain_traces import Recording
 from tests.counters.captures import DURATION, GEMM, MUL_KINETO, MUL_NCU, Captures, Launch
@@ -115,3 +117,27 @@ def test_an_unknown_gpu_takes_the_peaks_of_the_only_one(
 ) -> None:
     on_models(database, Captures(tmp_path / "spools"), {"counted": (model, 4.8e9), "asked": (asked, 0)})
     assert bandwidths(database) == {"counted": 4800, "asked": 4800}
+
+
+def test_a_known_gpu_has_the_roof_of_its_memory_for_types_without_a_peak(database: Database, tmp_path: Path) -> None:
+    """An H200 moves 4.8 TB/s whatever the type; of int64 its data sheet has no peak of arithmetic."""
+    recording = Recording()
+    copied = ("aten::copy_", [[1 << 20], [1 << 20]])
+    recording.kernel("void at::native::elementwise_kernel<direct_copy_kernel_cuda>()", 0, 10_000, -5_000, op=copied)
+    for event in recording.events:
+        if event["cat"] == "cpu_op":
+            event["args"]["Input type"] = ["long int", "long int"]
+    database.ingest(recording.write(tmp_path / "copied.json"))
+    (row,) = database.analyze("roofline").rows()
+    assert (row["dtype"], row["peak_flops_per_second"], row["peak_bytes_per_second"]) == ("int64", None, 4.8e12)
+    assert row["pct_peak_bandwidth"] == pytest.approx(100 * 2 * 8 * (1 << 20) / 10e-6 / 4.8e12)
+    said = CliRunner().invoke(cli, ["--db", str(database.path), "analyze", "roofline"]).stderr
+    assert "no peak of arithmetic is known for int64 (100.0 % of the time)" in said
+    assert "the GPU of" not in said
+
+
+def test_a_known_gpu_has_peaks_where_the_traffic_is_not_known(database: Database, tmp_path: Path) -> None:
+    recorded(database, tmp_path, None)
+    (row,) = database.analyze("roofline").rows()
+    assert row["bytes_per_second"] is None
+    assert row["peak_bytes_per_second"] == 4.8e12
