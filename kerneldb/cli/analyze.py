@@ -34,6 +34,7 @@ SHOWN: Final = (
     "ridge", "pct_peak_flops", "pct_peak_bandwidth", "pct_attainable", "bound", "method", "gemm_m", "gemm_n", "gemm_k",
     "gemm_batch", "grid_x", "grid_y", "grid_z",
 )  # fmt: skip
+CLOCK_TIMES: Final = ("gap_start_ns", "gap_end_ns", "launch_start_ns")
 
 NO_IDLE: Final = "no idle time: no selected launch has times (counter profiles and sums have none), or no gaps"
 NOTHING: Final = {
@@ -45,10 +46,14 @@ NOTHING: Final = {
     "collectives": "no collectives: no selected launch is one of NCCL or RCCL",
     "collective_waits": "no waits: they need the traces of several ranks of one run (kerneldb ingest --run NAME)",
     "collective_replays": "no replayed collectives: replay some with --where \"category = 'COMMUNICATION'\"",
-    "iterations": "no iterations: the traces have no profiler steps (torch.profiler: prof.step() after each), and no sequence of "
-    "kernels repeats",
-    "launch_overhead": "no launch calls: the traces hold none of the host's; record these, too (torch.profiler: activities CPU and CUDA; "
-    "nsys: --trace=cuda; rocprofv3: --runtime-trace)",
+    "iterations": (
+        "no iterations: the traces have no profiler steps (torch.profiler: prof.step() after each), and no sequence of "
+        "kernels repeats"
+    ),
+    "launch_overhead": (
+        "no launch calls: the traces hold none of the host's; record these, too (torch.profiler: activities CPU and "
+        "CUDA; nsys: --trace=cuda; rocprofv3: --runtime-trace)"
+    ),
     "fusion_candidates": "no runs of small kernels that only move data",
     "precision_conversions": "no launch only converts types",
     "roofline": "no roofline: no selected launch is a kernel with a duration",
@@ -88,8 +93,11 @@ class Asked:
     output: Output
     plot: Path | None = None
 
-    def show(self, name: str, shown: tuple[str, ...] | None = None) -> None:
-        """Print the rows of the table macro `name` over the selected launches; tables have the columns `shown` only."""
+    def show(self, name: str, shown: tuple[str, ...] | None = None, hidden: tuple[str, ...] = ()) -> None:
+        """Print the rows of the table macro `name` over the selected launches.
+
+        Tables have the columns `shown` only; those that are `hidden` unless they are wide.
+        """
         database = open_database(lock_timeout=READ_WAIT_S)
         result = database.analyze(name, where=self.where, traces=self.traces)
         note_repeated(database, self.traces)
@@ -105,6 +113,8 @@ class Asked:
             draw(name, result.rows(), self.plot)
         if self.output.format == "table" and shown is not None:
             result = result.without(*(column for column in result.columns if column not in shown))
+        if self.output.format == "table" and not self.output.wide:
+            result = result.without(*hidden)
         emit_rows(result, self.output, self.limit, ROWS, *TOTALS.get(name, ()))
 
 
@@ -174,13 +184,14 @@ def idle(asked: Asked, *, gaps: bool) -> None:
     host_late (with --gaps) is how long the GPU had been idle when the host began the next launch call, no_call how long
     right before it the thread was in no recorded call: in Python or other work, between call_before and call_after.
     is_carried says that waiting_call had ended: its cause is carried over. With --where, launches that do not meet the
-    condition count as idle.
+    condition count as idle. at is the start of the gap, counted from the first launch of the trace as in `kerneldb
+    tui`; --wide and formats for programs also have times by the clock of the trace.
 
     \b
       kerneldb analyze idle
       kerneldb analyze idle --gaps --where "phase = 'decode'"
     """
-    asked.show("idle_gaps" if gaps else "idle")
+    asked.show("idle_gaps" if gaps else "idle", hidden=CLOCK_TIMES)
 
 
 @analyze.command(short_help="What ran at the same time.")

@@ -61,7 +61,7 @@ LEAST_IMPORTANT: Final = (
     r"group_\w+|traced_ranks|registers|shared_bytes|grid|block|\w*occupancy",
     r"(min|max|p\d+|stddev|mad)(_\w+)?|p_value|l0_(launches|l1_time)_pct|calls|shorter_than_call",
     r"(mean|median|avg)(_\w+)?",
-    r"n_\w+|dtype|intensity|previous",
+    r"n_\w+|dtype|intensity|previous|call_(before|after)",
 )
 EMPTY: Final = -1
 """How important a column without values is: it goes before any text becomes short."""
@@ -70,7 +70,7 @@ SELDOM: Final = 1
 LITTLE: Final = 4
 """So many of these, from the first on, go before names become short."""
 MOST_IMPORTANT: Final = (
-    r"problem|(from|to)_dtype|exposed_communication_ns|at_peak_bytes",
+    r"problem|(from|to)_dtype|exposed_communication_ns|at_peak_bytes|next_line",
     r"(share|delta|speedup|at_peak|hidden_communication)_pct|pct_attainable|ratio|verdict\w*|grade|bound|covered|rule",
     r"n|launches",
 )

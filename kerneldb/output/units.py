@@ -123,6 +123,7 @@ _BY_NAME: Final[tuple[tuple[str, Callable[[float], str]], ...]] = (
     (r"_?tflops$", _times(1e12, _FLOP_RATE)),
     (r"_?tops$", _times(1e12, functools.partial(amount, unit="OP/s"))),
     (r"_?gbs$", _times(1e9, _byte_rate)),
+    (r"^at_ns$", lambda ns: f"{ns / 1e6:,.3f} ms"),
     (r"^pct_|_(?:pct|percent)(?=_|$)", percent),
     (r"(?:^|_)ns(?=_|$)", duration),
     (r"(?:^|_)us$", _times(1e3, duration)),
@@ -144,6 +145,7 @@ _TITLES: Final = (
     (r"^tflops$", "FLOP/s"),
     (r"^gbs$", "B/s"),
     (r"^pct_", "% "),
+    (r"^at_ns$", "at"),
     (r"(launches|time)_pct$", r"\1 %"),
 )
 """Names that would name something else without their unit."""

@@ -4,6 +4,7 @@
 --
 -- Columns:
 --   trace, device: as in kernels
+--   at_ns BIGINT [ns]: gap_start_ns since the start of the first launch of the trace, where the timeline of the screens begins.
 --   gap_start_ns BIGINT [ns]: When the last launch before it ended.
 --   gap_end_ns BIGINT [ns]: When the next launch started.
 --   gap_ns BIGINT [ns]: Length of the gap.
@@ -20,6 +21,7 @@
 --   previous VARCHAR: Short name of the launch that ended last before it.
 --   next VARCHAR: Short name of the launch after.
 --   next_op VARCHAR: Operator of the launch after.
+--   next_line VARCHAR: Python line of the launch after, as python_line of kernels; NULL without stacks.
 --   phase VARCHAR: Phase of the launch after.
 -- Example:
 --   SELECT trace, device, gap_ns, cause, waiting_call, previous, next FROM idle_gaps() ORDER BY gap_ns DESC LIMIT 10;
@@ -32,6 +34,8 @@ WITH _launched AS MATERIALIZED (
         short_name,
         op,
         phase,
+        python_line,
+        start_ns,
         launch_start_ns,
         api_index,
         -- One number for both: a window over pairs takes twice as long.
@@ -41,6 +45,14 @@ WITH _launched AS MATERIALIZED (
     WINDOW earlier AS (
         PARTITION BY trace, device ORDER BY start_ns, launch_index ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     )
+),
+
+-- As recorded with the trace: a selection may lack its first launch.
+_begun AS (
+    SELECT l.trace_id, coalesce(any_value(t.launches_start_ns), min(l.start_ns)) AS first_ns
+    FROM _launched AS l
+    LEFT JOIN traces AS t USING (trace_id)
+    GROUP BY l.trace_id
 ),
 
 _causes AS (
@@ -119,6 +131,7 @@ _quiet AS (
 SELECT
     g.trace,
     g.device,
+    g.gap_start_ns - b.first_ns AS at_ns,
     g.gap_start_ns,
     g.gap_end_ns,
     g.gap_end_ns - g.gap_start_ns AS gap_ns,
@@ -134,8 +147,10 @@ SELECT
     l.previous,
     l.short_name AS next,
     l.op AS next_op,
+    l.python_line AS next_line,
     l.phase
 FROM _gaps AS g
 INNER JOIN _launched AS l ON g.trace_id = l.trace_id AND g.device IS NOT DISTINCT FROM l.device AND g.launch_index = l.launch_index
+INNER JOIN _begun AS b ON g.trace_id = b.trace_id
 LEFT JOIN _quiet AS q ON g.trace_id = q.trace_id AND g.device IS NOT DISTINCT FROM q.device AND g.launch_index = q.launch_index
 LEFT JOIN api_calls AS a ON q.trace_id = a.trace_id AND q.before_index = a.api_index;

@@ -7,9 +7,11 @@ from typing import Any, Final
 
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 import kerneldb
 from kerneldb.api import Database
+from kerneldb.cli import cli
 from kerneldb.report import events
 from kerneldb.report.asking import asking
 from kerneldb.warehouse import Warehouse
@@ -144,3 +146,30 @@ def test_short_waits_in_a_long_gap_explain_nothing(nccl: Database) -> None:
     """Two gaps of 6 ms hold cudaEventSynchronize calls of 2 us each, 1.4 ms after the GPU went idle."""
     causes = {row["waiting_call"] for row in nccl.sql("FROM idle_gaps('kernels') WHERE gap_ns > 5000000").rows()}
     assert "cudaEventSynchronize" not in causes
+
+
+def test_times_of_gaps_count_from_the_first_launch_of_the_trace(tmp_path: Path) -> None:
+    """Also where the condition leaves that one out: the timeline has it."""
+    recording = Recording(origin_us=5_000_000)
+    for number, name in enumerate(("warm", "first", "second")):
+        recording.kernel(name, number * 300_000, 100_000, call=number * 300_000 - 5_000)
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(recording.write(tmp_path / "made.json"))
+    rows = database.analyze("idle_gaps").rows()
+    assert sorted((row["at_ns"], row["gap_ns"]) for row in rows) == [(100_000, 200_000), (400_000, 200_000)]
+    assert {row["gap_start_ns"] - row["at_ns"] for row in rows} == {rows[0]["gap_start_ns"] - rows[0]["at_ns"]}
+    (row,) = database.analyze("idle_gaps", where="short_name <> 'warm'").rows()
+    assert row["at_ns"] == 400_000
+    done = CliRunner().invoke(cli, ["--db", str(database.path), "analyze", "idle", "--gaps"])
+    assert "0.400 ms" in done.stdout
+    assert "gap_start" not in done.stdout
+
+
+def test_a_gap_names_the_line_of_the_program_and_not_one_of_pytorch(root: Path, tmp_path: Path) -> None:
+    """Of the JSON: `_multi_tensor_sgd` is the innermost frame around the launch, called by `step` of record.py."""
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(root / "tests" / "fixtures" / "stacks-memory-h200.json.gz")
+    row = database.analyze("idle_gaps").rows()[0]
+    assert (row["next_op"], row["next_line"]) == ("aten::_foreach_add_", "record.py(103): step")
+    (plain,) = database.sql("SELECT next_line FROM idle_gaps() ORDER BY gap_ns DESC LIMIT 1").rows()
+    assert plain["next_line"] == "torch/optim/sgd.py(383): _multi_tensor_sgd"
