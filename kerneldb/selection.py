@@ -11,7 +11,8 @@ import duckdb
 
 from kerneldb.errors import SelectionError
 from kerneldb.schemas.loader import statement
-from kerneldb.warehouse.engine import UNKNOWN_COLUMN, literal, unquoted
+from kerneldb.warehouse import near
+from kerneldb.warehouse.engine import literal, unquoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,8 +26,6 @@ VIEW: Final = "kernels"
 EVERYTHING: Final = "all_launches"
 CANDIDATES: Final = "\nCandidate bindings:"
 NEAR: Final = 5
-ELSEWHERE: Final = {"kernel": ("short_name", "name")}
-"""What tables of commands call a column, and which columns of launches have it."""
 COMPARED: Final = re.compile(r"(\w+)\s*(?:==?|\bIN\s*\()\s*((?:'(?:[^']|'')*'[\s,]*)+)", re.IGNORECASE)
 """A column, and the texts that a condition compares it with."""
 FEW: Final = 12
@@ -125,14 +124,10 @@ def revived(con: Connection, names: Sequence[str]) -> dict[str, str]:
 
 
 def _explained(where: str, message: str, columns: list[str]) -> str:
-    lines = [f"the condition {where!r} does not work: {message.partition(CANDIDATES)[0]}"]
+    lead = f"the condition {where!r} does not work: "
     if quoted := unquoted(message, where):
-        lines.append(quoted)
-    elif unknown := UNKNOWN_COLUMN.search(message):
-        wanted = unknown.group(1).lower()
-        near = [*ELSEWHERE.get(wanted, ()), *difflib.get_close_matches(wanted, columns, NEAR, 0.5)]
-        lines.append(f"near columns: {', '.join(near)}" if near else "see: kerneldb db schema kernels")
-    return "\n".join(lines)
+        return f"{lead}{message.partition(CANDIDATES)[0]}\n{quoted}"
+    return lead + near.said(message, columns).partition(CANDIDATES)[0]
 
 
 def absent_values(rows: Relation, where: str) -> list[str]:
@@ -146,9 +141,9 @@ def absent_values(rows: Relation, where: str) -> list[str]:
         values = sorted(value for (value,) in distinct if value is not None)
         lowered = {value.lower(): value for value in values}
         for wanted in (text.replace("''", "'") for text in re.findall(r"'((?:[^']|'')*)'", texts)):
-            near = difflib.get_close_matches(wanted.lower(), lowered, NEAR)
-            shown = ", ".join(repr(lowered[one]) for one in near) or ", ".join(map(repr, values[:FEW]))
-            more = ", …" if not near and len(values) > FEW else ""
+            close = difflib.get_close_matches(wanted.lower(), lowered, NEAR)
+            shown = ", ".join(repr(lowered[one]) for one in close) or ", ".join(map(repr, values[:FEW]))
+            more = ", …" if not close and len(values) > FEW else ""
             if wanted not in values and shown and len(distinct) < MANY:
-                found.append(f"{column} has no value {wanted!r}; {'near' if near else 'it has'}: {shown}{more}")
+                found.append(f"{column} has no value {wanted!r}; {'near' if close else 'it has'}: {shown}{more}")
     return found

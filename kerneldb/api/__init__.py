@@ -440,18 +440,21 @@ class Database(InNotebooks):
         of_kernel = {"signature_id": signature.find(self.warehouse, text)}
         return Result(self.warehouse.answer(queries.statement("same_code_of"), of_kernel))
 
-    def show(self, text: str) -> SignaturePage:
+    def show(self, text: str, *, traces: Sequence[str] = ()) -> SignaturePage:
         """Everything about the signature whose id starts with `text`, or whose kernel is named so.
 
-        A name is whole, short or a part of it. Raises UsageError unless exactly one signature fits.
+        A name is whole, short or a part of it; with `traces`, the signature is one that ran in them. Raises UsageError
+        unless exactly one signature fits.
         """
         from kerneldb.api import signature
 
-        return signature.page(self.warehouse, text)
+        return signature.page(self.warehouse, text, traces)
 
-    def signatures(self, text: str) -> Result:
+    def signatures(self, text: str, *, traces: Sequence[str] = ()) -> Result:
         """The signatures that `text` may mean to `show`, most time first; `matched` says by what (id, name)."""
-        return Result(self.warehouse.answer(queries.statement("signature_ids"), {"text": text}))
+        queries.require_traces(self.warehouse, traces)
+        asked = {"text": text, "traces": list(traces) or None}
+        return Result(self.warehouse.answer(queries.statement("signature_ids"), asked))
 
     def traces(self, names: Sequence[str] = ()) -> Result:
         """The traces (all, or the named ones), with their notes."""

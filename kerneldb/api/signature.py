@@ -9,11 +9,11 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from kerneldb.api.queries import ask
+from kerneldb.api.queries import ask, require_traces
 from kerneldb.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kerneldb.warehouse import Warehouse
 
@@ -81,16 +81,16 @@ class SignaturePage:
         return {"signature_id": self.signature_id, **sections, **self.tables}
 
 
-def page(warehouse: Warehouse, text: str) -> SignaturePage:
-    """The page of the signature that `text` means (see `find`)."""
-    signature_id = find(warehouse, text)
+def page(warehouse: Warehouse, text: str, traces: Sequence[str] = ()) -> SignaturePage:
+    """The page of the signature that `text` means (see `find`), with its times in `traces` (all where empty)."""
+    signature_id = find(warehouse, text, traces)
     wanted = {"signature_id": signature_id}
     (found,) = ask(warehouse, "signature", wanted)
     sections = {title: {key: found.get(key) for key in keys} for title, keys in SECTIONS.items()}
     counters = ask(warehouse, "ncu_signature_counters", wanted)
     measured = sorted({signature for row in counters for signature in row.pop("measured_ids")})
     tables = {
-        "times": ask(warehouse, "signature_times", wanted),
+        "times": ask(warehouse, "signature_times", wanted | {"traces": list(traces) or None}),
         "counters": counters,
         "bounds": ask(warehouse, "bounds_signature", {"signatures": measured}) if measured else [],
         "rules": ask(warehouse, "ncu_rules_signature", {"signatures": measured}) if measured else [],
@@ -105,16 +105,22 @@ def _named(row: Mapping[str, Any]) -> str:
     return "  " + "  ".join(part for part in (row["signature_id"], row["kernel"], row["op"], grid) if part)
 
 
-def find(warehouse: Warehouse, text: str) -> str:
-    """The signature whose id starts with `text`, or whose kernel is named so. Raises UsageError unless it is one."""
-    found = ask(warehouse, "signature_ids", {"text": text})
+def find(warehouse: Warehouse, text: str, traces: Sequence[str] = ()) -> str:
+    """The signature whose id starts with `text`, or whose kernel is named so, of those in `traces` (all where empty).
+
+    Raises UsageError unless it is one, and for an unknown trace.
+    """
+    require_traces(warehouse, traces)
+    within = {"traces": list(traces) or None}
+    found = ask(warehouse, "signature_ids", {"text": text, **within})
     if not found:
-        kernels = {row["kernel"] or "" for row in ask(warehouse, "signature_ids", {"text": ""})}
+        kernels = {row["kernel"] or "" for row in ask(warehouse, "signature_ids", {"text": "", **within})}
         near = "\n".join(f"  {name}" for name in difflib.get_close_matches(text, kernels, 3, 0.4))
         if {"name": text} in ask(warehouse, "trace_names"):
             name = shlex.quote(text)
             raise UsageError(f"{text} is a trace, not a kernel: kerneldb why {name}, kerneldb top --trace {name}")
-        message = f"no kernel has {text!r} in its name, and no signature id starts with it; " + (
+        of = f" of {', '.join(traces)}" if traces else ""
+        message = f"no kernel{of} has {text!r} in its name, and no signature id starts with it; " + (
             f"near names:\n{near}" if near else "kerneldb top --by signature lists them"
         )
         raise UsageError(message)

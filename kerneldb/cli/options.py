@@ -49,13 +49,13 @@ def trace_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str
 
 def kernel_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Names of kernels (up to what a shell would take apart), else ids of signatures, for the completion of a shell."""
-    given = ("signature_ids", {"text": incomplete}, incomplete)
+    given = ("signature_ids", {"text": incomplete, "traces": None}, incomplete)
     return _completed(ctx, "kernel", *given) or _completed(ctx, "signature_id", *given)
 
 
 def signature_ids(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Ids of signatures for the completion of a shell."""
-    return _completed(ctx, "signature_id", "signature_ids", {"text": incomplete}, incomplete)
+    return _completed(ctx, "signature_id", "signature_ids", {"text": incomplete, "traces": None}, incomplete)
 
 
 def objects(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -105,7 +105,7 @@ def _quoted(word: str) -> bool:
 
 
 def _completed(
-    ctx: click.Context, column: str, statement: str, parameters: dict[str, str], incomplete: str
+    ctx: click.Context, column: str, statement: str, parameters: dict[str, Any], incomplete: str
 ) -> list[str]:
     """What a column of a statement has that begins with `incomplete`; nothing where the database is not there.
 

@@ -136,9 +136,6 @@ class Command(click.Command):
             if error.option_name == "--trace" and re.search("TRACE|NAME|BEFORE", " ".join(names)):
                 text = f"traces are named without --trace here: {ctx.command_path} {' '.join(names)}"
                 raise click.UsageError(text, ctx) from error
-            if error.option_name == "--trace" and "KERNEL" in names:
-                text = "a kernel is shown with its times in every trace: leave out --trace"
-                raise click.UsageError(text, ctx) from error
             raise
         except click.UsageError as error:
             if not names and error.message.startswith("Got unexpected"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kerneldb.cli.console import emit, emit_text, note, note_left_out, table
-from kerneldb.cli.options import READ_WAIT_S, kernel_names, open_database, output_options
+from kerneldb.cli.options import READ_WAIT_S, kernel_names, open_database, output_options, trace_option
 from kerneldb.cli.root import cli, refuse
 from kerneldb.output.tables import NARROWEST, for_people, terminal_width
 from kerneldb.output.text import format_column, wrapped
@@ -24,8 +24,9 @@ CANDIDATES = 20
 
 @cli.command(short_help="Everything known about one kernel.")
 @click.argument("kernel", shell_complete=kernel_names)
+@trace_option
 @output_options
-def show(kernel: str, *, output: Output) -> None:
+def show(kernel: str, *, traces: tuple[str, ...], output: Output) -> None:
     """Show one kernel: its decoded name, operator call, launch configuration, work, times and counters.
 
     KERNEL is a name (whole, short, or a part of it) or the beginning of a signature id. A signature is a kernel name
@@ -34,18 +35,19 @@ def show(kernel: str, *, output: Output) -> None:
 
     \b
       kerneldb show MeanOps
+      kerneldb show MeanOps --trace decoder-h200
       kerneldb show f532157da82d6f27 --json
     """
     if output.format not in LAYOUTS:
         refuse(f"show prints {' or '.join(LAYOUTS)}")
     database = open_database(lock_timeout=READ_WAIT_S)
-    found = database.signatures(kernel)
+    found = database.signatures(kernel, traces=traces)
     if output.format == "table" and len(found) > 1 and "name" in {row["matched"] for row in found}:
         most = f", the {CANDIDATES} with most time are listed" if len(found) > CANDIDATES else ""
         note(f"{len(found):,} signatures match {kernel!r}{most}; kerneldb show ID shows one")
         emit(found.without("matched").head(CANDIDATES).to_reader(), output)
         return
-    page = database.show(kernel)
+    page = database.show(kernel, traces=traces)
     if output.format == "json":
         from kerneldb.output.records import encode
 

@@ -34,10 +34,11 @@ COLUMNS: Final = (
 
 @cli.command(short_help="Why it takes so long, and what to do.")
 @click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=trace_names)
+@click.option("--trace", "named", multiple=True, metavar="NAME", shell_complete=trace_names, help="The same as TRACE.")
 @click.option("--budget", is_flag=True, help="Show the wall time by cause, to the nanosecond, instead of sentences.")
 @click.option("--by", type=click.Choice(("phase", "iteration")), help="With --budget: by these as well.")
 @output_options
-def why(traces: tuple[str, ...], *, budget: bool, by: str | None, output: Output) -> None:
+def why(traces: tuple[str, ...], *, named: tuple[str, ...], budget: bool, by: str | None, output: Output) -> None:
     """Show where the wall time of a trace went, what held it up, and what to do about it, most time first.
 
     Every nanosecond from the first launch to the last has one cause: computation; communication or copies that no
@@ -51,13 +52,13 @@ def why(traces: tuple[str, ...], *, budget: bool, by: str | None, output: Output
       kerneldb why decoder-h200 --json
       kerneldb why decoder-h200 --budget --by phase
     """
+    from kerneldb.report import asking
     from kerneldb.report import why as verdicts
-    from kerneldb.report.asking import named
 
     if by is not None and not budget:
         refuse("--by goes with --budget")
     database = open_database(lock_timeout=READ_WAIT_S)
-    chosen = list(dict.fromkeys(row["trace"] for name in traces for row in named(database, name)))
+    chosen = list(dict.fromkeys(row["trace"] for name in (*traces, *named) for row in asking.named(database, name)))
     chosen = answering(database, chosen)
     if budget:
         result = database.wall_time(by, traces=chosen)

@@ -13,6 +13,8 @@ import duckdb
 from kerneldb.errors import QueryError, QueryTimeoutError, SelectionError
 from kerneldb.output.carried import carried
 from kerneldb.output.units import size
+from kerneldb.schemas.loader import statement
+from kerneldb.warehouse import near
 from kerneldb.warehouse.engine import interrupts, unquoted
 from kerneldb.warehouse.place import masked
 from kerneldb.warehouse.statements import table_of
@@ -56,10 +58,24 @@ def run(
         try:
             with time_limit(con, timeout):
                 return interruptible(con, lambda: _rows(con, sql, params, most_bytes))
+        except duckdb.BinderException as error:
+            if unquoted(str(error), sql):
+                raise
+            raise type(error)(near.said(str(error), _columns(con, sql))) from error
         except OF_VALUES as error:
             if selection is not None and _fails(con, selection):
                 raise _of_condition(error) from error
             raise
+
+
+def _columns(con: Connection, sql: str) -> list[str]:
+    """The documented columns of the objects that a statement names; none in a database that others made."""
+    words = {word.lower() for word in re.findall(r"[A-Za-z_]\w*", re.sub(r"'[^']*'", "", sql))}
+    names = {"kernels" if word == "selection" else word for word in words}
+    with contextlib.suppress(duckdb.Error):
+        found = con.execute(statement("session", "columns_of"), {"names": sorted(names)}).fetchall()
+        return [name for (name,) in found]
+    return []
 
 
 def answer(con: Connection, sql: str, params: Mapping[str, Any] | None) -> pa.Table:

@@ -1,4 +1,5 @@
 -- Signatures whose id starts with $text or whose kernel has it in its name; of names that are $text, only these. Most time first.
+-- With $traces only those that ran in one of them, and what they took there.
 WITH named AS (
     SELECT
         name_id,
@@ -19,10 +20,14 @@ SELECT
     sum(r.total_ns)::BIGINT AS total_ns
 FROM signatures AS s
 LEFT JOIN named AS n USING (name_id)
-LEFT JOIN kernel_rollups AS r USING (signature_id)
+LEFT JOIN all_rollups AS r
+    ON s.signature_id = r.signature_id AND coalesce(list_contains($traces::VARCHAR[], r.trace), r.is_primary)
 WHERE
-    starts_with(s.signature_id, lower($text))
-    OR n.is_equal
-    OR (n.is_part AND NOT (SELECT bool_or(is_equal) FROM named))
+    ($traces::VARCHAR[] IS NULL OR r.trace IS NOT NULL)
+    AND (
+        starts_with(s.signature_id, lower($text))
+        OR n.is_equal
+        OR (n.is_part AND NOT (SELECT bool_or(is_equal) FROM named))
+    )
 GROUP BY ALL
 ORDER BY total_ns DESC NULLS LAST, s.signature_id;

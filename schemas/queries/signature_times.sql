@@ -1,4 +1,5 @@
 -- Launches of the signature $signature_id per trace and phase; where a trace has none of them but a tool's report has their sums, those.
+-- With $traces only of these traces.
 WITH recorded AS (
     SELECT
         trace_id,
@@ -43,4 +44,5 @@ SELECT
     f.* EXCLUDE (trace_id)
 FROM (FROM recorded UNION ALL BY NAME FROM reported) AS f
 INNER JOIN traces AS t USING (trace_id)
+WHERE coalesce(list_contains($traces::VARCHAR[], t.name), true)
 ORDER BY t.name, f.total_ns DESC, f.phase;

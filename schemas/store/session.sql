@@ -51,3 +51,7 @@ SET GLOBAL enable_external_access = false;
 
 -- name: lock
 SET GLOBAL lock_configuration = true;
+
+-- name: columns_of
+-- The columns of those of $names that are objects of ours.
+SELECT column_name FROM schema_docs WHERE column_name IS NOT NULL AND list_contains($names::VARCHAR[], object) ORDER BY rowid;

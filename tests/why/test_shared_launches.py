@@ -67,3 +67,27 @@ def test_it_is_said_on_which_trace_an_answer_is(shared: Database) -> None:
     assert (
         "within: its 40 launches are in more, too (run more); the answer is on that one, which has 100" in done.stderr
     )
+
+
+def test_a_trace_is_named_as_in_other_commands_too(shared: Database) -> None:
+    asked, named = (
+        CliRunner().invoke(cli, ["--db", str(shared.path), "why", *words]).stdout
+        for words in (["--trace", "part"], ["part"])
+    )
+    assert asked == named
+
+
+def test_a_kernel_is_shown_as_it_ran_in_a_trace(shared: Database) -> None:
+    def shown(*words: str) -> tuple[int, str]:
+        done = CliRunner().invoke(cli, ["--db", str(shared.path), "show", *words])
+        return done.exit_code, done.output
+
+    (times,) = shared.show("both_0", traces=["part"]).tables["times"]
+    assert (times["trace"], times["n"]) == ("part", COMMON // 4)
+    assert {row["trace"] for row in shared.show("both_0").tables["times"]} == {"part", "more", "within"}
+    assert [row["n"] for row in shared.signatures("only", traces=["part"]).rows()] == [OWN]
+    assert "2 signatures match" in shown("only")[1]
+    code, text = shown("only", "--trace", "part")
+    assert (code, "only_here" in text, "only_there" in text) == (0, True, False)
+    code, text = shown("only_there", "--trace", "part")
+    assert (code, "no kernel of part has 'only_there' in its name" in text) == (2, True)
