@@ -339,6 +339,12 @@ class Database(InNotebooks):
 
         return Result(analyses.difference_by(self.warehouse, before, after, by, where, threshold))
 
+    def gpus_of(self, before: str, after: str) -> tuple[list[str], ...]:
+        """The names of the GPUs on which each side of a comparison ran, as far as they are known."""
+        from kerneldb.api import analyses
+
+        return analyses.gpus(self.warehouse, before, after)
+
     def fusions(self, before: str, after: str, *, where: str | None = None) -> Result:
         """Which kernels of `before` became which of `after`, by what lies between the same products on both sides."""
         from kerneldb.api import fusions

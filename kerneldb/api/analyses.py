@@ -63,10 +63,7 @@ class Difference:
 
     def remarks(self) -> list[str]:
         """What else differs than the times of the program, as sentences."""
-        found = []
-        if len(set(map(tuple, self.gpus))) > 1 and all(self.gpus):
-            named = " -> ".join(", ".join(gpus) for gpus in self.gpus)
-            found.append(f"different GPUs ({named}): what is slower or faster may be the GPU, not the program")
+        found = [told] if (told := other_gpus(self.gpus, names_differ=True)) else []
         if self.is_fused():
             found.append("kernels were fused: kerneldb diff --by fusion says which operators became which kernels")
         return found
@@ -111,6 +108,16 @@ class Difference:
             raise GateError(f"over the limit of {limit_pct:g} %: {shown}")
 
 
+def other_gpus(gpus: Sequence[Sequence[str]], *, names_differ: bool) -> str | None:
+    """A sentence where the sides ran on different GPUs; `names_differ`: what is compared has other names on each."""
+    if len(set(map(tuple, gpus))) <= 1 or not all(gpus):
+        return None
+    named = " -> ".join(", ".join(names) for names in gpus)
+    pointer = "; kernels have other names on each, so that few match: kerneldb diff --by category compares what they do"
+    told = f"different GPUs ({named}): what is slower or faster may be the GPU, not the program"
+    return told + pointer * names_differ
+
+
 def traces_named(warehouse: Warehouse, name: str) -> list[str]:
     """The traces that `name` means: a trace, else those of a run, else of a label, else those that fit it as a pattern.
 
@@ -151,8 +158,14 @@ def difference(
         sums[0]["common_shift_pct"] if sums else None,
         dict(collections.Counter(row["verdict"] for row in sums)),
         (steady_state[0], steady_state[1]) if len(steady_state) == len(sides) else None,
-        tuple(one["gpus"] or [] for names in sides for one in ask(warehouse, "scope", {"names": names})),
+        gpus(warehouse, before, after),
     )
+
+
+def gpus(warehouse: Warehouse, before: str, after: str) -> tuple[list[str], ...]:
+    """The names of the GPUs of each side (see `traces_named`), as far as they are known."""
+    sides = traces_named(warehouse, before), traces_named(warehouse, after)
+    return tuple(one["gpus"] or [] for names in sides for one in ask(warehouse, "scope", {"names": names}))
 
 
 def difference_by(

@@ -20,6 +20,7 @@ from kerneldb.cli.options import (
     trace_names,
 )
 from kerneldb.cli.root import cli, refuse
+from kerneldb.output.text import shorten
 from kerneldb.output.units import duration
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ SHOWN: Final = (
     "p_value", "gemm_m", "gemm_n", "gemm_k", "gemm_batch", "grid_x", "grid_y", "grid_z", "bytes",
 )  # fmt: skip
 BOTH: Final = 2
+LIST_CELLS: Final = 72
+"""So wide is a list of names in a table, which `--wide` and other formats have whole."""
 QUIET: Final = ("unchanged", "noise")
 BY: Final = ("op", "module", "category", "phase", "dtype", "kernel", "cause", "fusion")
 
@@ -142,10 +145,15 @@ def _by(
 ) -> None:
     """Print the sums of both sides; a table leaves out what did not change, but for what `everything` asks for."""
     from kerneldb.api import Result
+    from kerneldb.api.analyses import other_gpus
 
     database = open_database(lock_timeout=READ_WAIT_S)
+    if told := other_gpus(database.gpus_of(before, after), names_differ=by in {"kernel", "fusion"}):
+        note(told)
     if by == "fusion":
-        emit_rows(database.fusions(before, after, where=where), output, limit, ROWS, "delta_ns")
+        found = database.fusions(before, after, where=where).to_arrow()
+        shown = _cut(found, "before", "after") if output.format == "table" and not output.wide else found
+        emit_rows(Result(shown), output, limit, ROWS, "delta_ns")
         return
     table = database.diff_by(before, after, by, where=where, threshold=threshold / 100).to_arrow()
     totals = [sum(table[f"total_{side}_ns"].to_pylist()) for side in ("before", "after")]
@@ -155,6 +163,16 @@ def _by(
     if output.format == "table":
         table = (table if everything else _without(table, "change", QUIET)).rename_columns({"name": by})
     emit_rows(Result(table), output, limit, ROWS, "delta_ns", "count_delta_ns", "mean_delta_ns")
+
+
+def _cut(table: pa.Table, *columns: str) -> pa.Table:
+    """With long texts of some columns shortened in the middle: lists of names, of which nobody reads dozens."""
+    import pyarrow as pa
+
+    for name in columns:
+        texts = [text and shorten(text, LIST_CELLS) for text in table[name].to_pylist()]
+        table = table.set_column(table.column_names.index(name), name, pa.array(texts, pa.string()))
+    return table
 
 
 def _counters(
