@@ -180,9 +180,10 @@ def idle(asked: Asked, *, gaps: bool) -> None:
 
     Parts and causes are those of the wall time (kerneldb why --budget; docs/why.md has the rules): host (the GPU waited
     for it: launching, synchronisation, allocation …), queue (the next launch had been made: dependency, launch latency,
-    between launches) and unattributed. waiting_call is the call of the host that most often is the cause.
-    host_late (with --gaps) is how long the GPU had been idle when the host began the next launch call, no_call how long
-    right before it the thread was in no recorded call: in Python or other work, between call_before and call_after.
+    between launches) and unattributed (the trace does not tell). waiting_call is the call of the host that most often
+    is the cause. host_late (with --gaps) is how long the GPU had been idle when the host began the next launch call,
+    no_call how long right before it the thread was in no recorded call: in Python or other work, between call_before
+    and call_after.
     is_carried says that waiting_call had ended: its cause is carried over. With --where, launches that do not meet the
     condition count as idle. at is the start of the gap, counted from the first launch of the trace as in `kerneldb
     tui`; --wide and formats for programs also have times by the clock of the trace.
@@ -411,7 +412,8 @@ def roofline(asked: Asked) -> None:
 
     FLOPs and bytes come from hardware counters of the signature where there are any, else from input shapes or
     annotations; `method` says which. Peaks are those of the data sheet for the data type of the kernel. `bound` is
-    latency below 5 % of what the roof allows at this intensity, else memory below the ridge and compute above it.
+    latency below 5 % of what the roof allows at this intensity (attainable), else memory below the ridge and compute
+    above it. The ridge is the intensity from which on arithmetic, and not the memory, is the roof.
 
     \b
       kerneldb analyze roofline --where "category = 'GEMM'"

@@ -94,8 +94,8 @@ def diff(
     the same factor, as with lower clocks, that factor is printed once, and own_delta is what is left. `slower` and
     `faster` are changes over --threshold beyond it which pass two tests at 5 % (Holm's correction for many tests): a
     Mann-Whitney test over the launches, and whether the kernel moved more than kernels do from one recording to the
-    next. `noise` is over the threshold only, `too few` has too few launches to tell. More than two traces, with
-    registers, occupancy and throughput, are side by side in `kerneldb analyze compare`.
+    next. `noise` is over the threshold and not beyond chance, `too few` has too few launches to tell. More than two
+    traces, with registers, occupancy and throughput, are side by side in `kerneldb analyze compare`.
 
     With --by, rows are sums, such as of operators; the time that ranks waited for each other has its own row.
     --by fusion is for programs whose kernels differ, such as one and the same compiled: which operators of a typical

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,8 @@ NOTES = (
 )  # fmt: skip
 UNKNOWN = "new to this version of kerneldb"
 """How the reason ends where nothing is known of what was skipped (`ingest.ledger`)."""
+TWICE = re.compile(r"the same links come from|say the same$|^mark .*: (read as|names and order of)|^table ENUM")
+"""Reasons of what is read another way, or says how a viewer draws: it is in the report, and no loss."""
 WORTH_A_LINE = ("repaired", "refused", "lost", "truncated")
 LOST = ("lost", "truncated")
 """What a trace does not have that its program did: said in any case."""
@@ -285,7 +288,7 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
     for entry in outcome.report:
         if entry.outcome in WORTH_A_LINE:
             yield f"{entry.outcome} {entry.n:,}: {entry.reason}"
-    skipped = [entry for entry in outcome.report if entry.outcome == "skipped"]
+    skipped = [one for one in outcome.report if one.outcome == "skipped" and not TWICE.search(one.reason)]
     if skipped:
         first = max(skipped, key=lambda entry: (entry.reason.endswith(UNKNOWN), entry.n))
         part = "" if len(skipped) == 1 else f", {first.n:,} of them"

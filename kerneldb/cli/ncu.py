@@ -112,7 +112,8 @@ def bounds(
     """Show what limits the profiled launches (compute, memory, latency …), with means of their counters per class.
 
     The rules read counters of Nsight Compute; where one lacks a counter, as with those of rocprofv3, its verdict is
-    `unknown`. Thresholds are in the table bound_rules; the view bounds has the verdicts of all rules.
+    `unknown`; `balanced` is neither compute nor memory alone, a small grid has fewer blocks than the GPU has room for.
+    Thresholds are in the table bound_rules; the view bounds has the verdicts of all rules.
 
     \b
       kerneldb ncu bounds

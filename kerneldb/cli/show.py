@@ -32,6 +32,7 @@ def show(kernel: str, *, traces: tuple[str, ...], output: Output) -> None:
     KERNEL is a name (whole, short, or a part of it) or the beginning of a signature id. A signature is a kernel name
     with one grid, block and operator call; where KERNEL fits several, they are listed with their ids, most time first.
     Counters come from profiled launches of the signature, or of the same launch in another trace, which the page names.
+    matches are signatures of other traces that are the same launch, by what (method), and of how many candidates.
 
     \b
       kerneldb show MeanOps

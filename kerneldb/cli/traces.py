@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -13,7 +13,11 @@ from kerneldb.cli.options import lock_timeout_option, open_database, output_opti
 from kerneldb.cli.root import cli, refuse
 from kerneldb.output.text import escape
 
+NOTES: Final = ("label", "framework_version", "rank", "world_size", "tags", "default_phase")
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kerneldb.api import Database, Result
     from kerneldb.output import Output
 
@@ -46,7 +50,8 @@ def traces(
 ) -> None:
     """List the traces of the database, or change their names, notes and runs.
 
-    Without an option that changes something, all traces (or the named ones) are listed with their notes.
+    Without an option that changes something, all traces (or the named ones) are listed with their notes. is_primary is
+    false for a trace of which another one of its run holds all launches, so that sums leave it out.
 
     \b
       kerneldb traces
@@ -72,7 +77,22 @@ def traces(
     if run is not None:
         database.set_run(names, run or None)
     if not (changes or unset or rename or run is not None):
-        emit((_reports(database, names, output) if report else database.traces(names)).to_reader(), output)
+        found = _reports(database, names, output) if report else _overview(database, names, output)
+        emit(found.to_reader(), output)
+
+
+def _overview(database: Database, names: tuple[str, ...], output: Output) -> Result:
+    """The traces; a table leaves out columns that say nothing: runs of one trace each, notes that nobody made."""
+    found = database.traces(names)
+    if output.format != "table" or output.wide:
+        return found
+    rows = found.rows()
+    usual: dict[str, Callable[[dict[str, Any]], object]] = {
+        "run": lambda row: row["trace"],
+        "is_primary": lambda _: True,
+        **{name: lambda _: None for name in NOTES},
+    }
+    return found.without(*(name for name, value in usual.items() if all(row[name] == value(row) for row in rows)))
 
 
 def _reports(database: Database, names: tuple[str, ...], output: Output) -> Result:

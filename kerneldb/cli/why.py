@@ -44,7 +44,8 @@ def why(traces: tuple[str, ...], *, named: tuple[str, ...], budget: bool, by: st
     Every nanosecond from the first launch to the last has one cause: computation; communication or copies that no
     computation hides; the host, which was late; launches that had not started yet. Each sentence says how sure it is,
     and which command shows more. Without TRACE: the traces with most GPU time. Formats for programs have a row per
-    sentence; --budget has the times behind them (docs/why.md).
+    sentence; --budget has the times behind them (docs/why.md): needed is what the work of a row takes at the peaks of
+    the GPU, lost the rest.
 
     \b
       kerneldb why
@@ -123,7 +124,7 @@ def _wrapped(text: str, width: int, first: str = "", indent: str = "") -> str:
 def command_of(piece: Advice, trace: str | None) -> list[str]:
     """The words of the command that shows more, about `trace` where one is named and the command takes it."""
     words = list(piece.command)
-    if trace is None or words[0] in {"show", "ncu"} or "--waits" in words:  # waits need all ranks of a job
+    if trace is None or words[0] == "ncu" or "--waits" in words:  # waits need all ranks of a job
         return words
     return ["why", trace, *words[1:]] if words[0] == "why" else [*words, "--trace", trace]
 
