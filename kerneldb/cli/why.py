@@ -64,6 +64,8 @@ def why(traces: tuple[str, ...], *, named: tuple[str, ...], budget: bool, by: st
     if budget:
         result = database.wall_time(by, traces=chosen)
         note_unknown(by, result, "name")
+        if by is None and output.format == "table":
+            result = result.without("name")
         emit_rows(result, output, None, None)
         return
     found = verdicts.verdicts(database, chosen or most_time(database))

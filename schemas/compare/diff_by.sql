@@ -12,11 +12,12 @@
 -- Columns:
 --   name VARCHAR: Value of the key; NULL where it is not known.
 --   change VARCHAR: What the change is most: more of them, fewer of them, longer, shorter; only before, only after, or unchanged.
---   n_before BIGINT: Launches before; by cause, pieces of time.
+--   n_before BIGINT: Launches before (kernels, copies and fills, as n of top); by cause, pieces of time.
 --   n_after BIGINT: The same after.
 --   total_before_ns, total_after_ns: as in diff
 --   delta_ns: as in diff
---   count_delta_ns BIGINT [ns]: What of the change is other numbers: their difference × the mean before; all of it where one side has none.
+--   count_delta_ns BIGINT [ns]: What of the change is other numbers: their difference × the mean before; all of it where one side has none. Of
+--     kernels, copies and fills apart: a fill less, of two microseconds, is no kernel less.
 --   mean_delta_ns BIGINT [ns]: The rest: number after × the change of the mean.
 -- Example:
 --   FROM diff_by('first-rank0', 'second-rank0', 'module');
@@ -46,6 +47,7 @@ _launched AS (
             WHEN 'kernel' THEN k.short_name
             ELSE error('diff_by takes op, module, category, phase, dtype, kernel or cause; not ' || key)
         END AS name,
+        k.kind,
         k.duration_ns,
         least(coalesce(w.wait_ns, 0), k.duration_ns) AS wait_ns
     FROM _compared AS k
@@ -54,11 +56,11 @@ _launched AS (
 ),
 
 _parts AS (
-    SELECT trace, name, count(*) AS n, sum(duration_ns - wait_ns) AS total_ns FROM _launched GROUP BY ALL
+    SELECT trace, name, kind, count(*) AS n, sum(duration_ns - wait_ns) AS total_ns FROM _launched GROUP BY ALL
     UNION ALL
-    SELECT trace, '(waiting for other ranks)', count(*), sum(wait_ns) FROM _launched WHERE wait_ns > 0 GROUP BY ALL
+    SELECT trace, '(waiting for other ranks)', NULL, count(*), sum(wait_ns) FROM _launched WHERE wait_ns > 0 GROUP BY ALL
     UNION ALL
-    SELECT trace, CASE WHEN cause = part THEN part ELSE part || ': ' || cause END, n, wall_ns
+    SELECT trace, CASE WHEN cause = part THEN part ELSE part || ': ' || cause END, NULL, n, wall_ns
     FROM wall_time_budget('_compared')
     WHERE lower(key) = 'cause'
 ),
@@ -72,7 +74,7 @@ _sums AS (
         try_cast(coalesce(sum(p.total_ns) FILTER (s.side = 'after'), 0) AS BIGINT) AS total_after_ns
     FROM _parts AS p
     INNER JOIN _named_sides AS s USING (trace)
-    GROUP BY p.name
+    GROUP BY p.name, p.kind
 ),
 
 _split AS (
@@ -84,6 +86,19 @@ _split AS (
             ELSE round((n_after - n_before) * (total_before_ns / n_before))::BIGINT
         END AS count_delta_ns
     FROM _sums
+),
+
+_whole AS (
+    SELECT
+        name,
+        sum(n_before)::BIGINT AS n_before,
+        sum(n_after)::BIGINT AS n_after,
+        try_cast(sum(total_before_ns) AS BIGINT) AS total_before_ns,
+        try_cast(sum(total_after_ns) AS BIGINT) AS total_after_ns,
+        try_cast(sum(delta_ns) AS BIGINT) AS delta_ns,
+        try_cast(sum(count_delta_ns) AS BIGINT) AS count_delta_ns
+    FROM _split
+    GROUP BY name
 )
 
 SELECT
@@ -103,5 +118,5 @@ SELECT
     delta_ns,
     count_delta_ns,
     delta_ns - count_delta_ns AS mean_delta_ns
-FROM _split
+FROM _whole
 ORDER BY abs(delta_ns) DESC, name;

@@ -79,3 +79,31 @@ def test_waiting_for_other_ranks_is_a_row_of_its_own(root: Path, tmp_path: Path)
         "SELECT rank, sum(wait_ns)::BIGINT AS ns FROM collective_instances() GROUP BY rank ORDER BY rank"
     ).rows()
     assert [waits["total_before_ns"], waits["total_after_ns"]] == [row["ns"] for row in known]
+
+
+def filled(folder: Path, name: str, fills: int, duration: int) -> None:
+    """Four products of an operator, of which each may first fill memory in 1 µs, as those that split their sums do."""
+    recording = Recording()
+    for number in range(4):
+        at = 100_000 * number
+        recording.kernel("gemm", at + 10_000, duration, at - 5_000, op=("aten::mm", [[64, 64], [64, 64]]))
+        if number < fills:
+            recording.correlation += 1
+            linked = {"correlation": recording.correlation, "External id": recording.correlation - 1}
+            recording.add("cuda_runtime", "cudaMemsetAsync", (100, 100), (at - 5_400, 300), **linked)
+            placed = {"device": 0, "context": 1, "stream": 7, "bytes": 64, **linked}
+            recording.add("gpu_memset", "Memset (Device)", (0, 7), (at, 1_000), **placed)
+    recording.write(folder / f"{name}.json")
+
+
+def test_fills_of_an_operator_are_launches_and_no_slower_kernels(tmp_path: Path) -> None:
+    """Kernels took 4 × 20 µs and then 4 × 30 µs; four fills of 1 µs are gone."""
+    filled(tmp_path, "with", 4, 20_000)
+    filled(tmp_path, "without", 0, 30_000)
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(tmp_path)
+    (row,) = database.diff_by("with", "without", "op").rows()
+    counted = [database.top("op", traces=[name]).rows()[0]["n"] for name in ("with", "without")]
+    assert [row["n_before"], row["n_after"]] == counted == [8, 4]
+    assert (row["name"], row["change"]) == ("aten::mm", "longer")
+    assert (row["count_delta_ns"], row["mean_delta_ns"], row["delta_ns"]) == (-4_000, 40_000, 36_000)
