@@ -4,7 +4,7 @@ WITH _launched AS NOT MATERIALIZED (
     SELECT l.device, l.start_ns, l.end_ns
     FROM launches AS l
     INNER JOIN traces AS t USING (trace_id)
-    WHERE t.name = $trace AND l.timing = 'timeline' AND l.is_repeat IS NOT TRUE AND l.end_ns >= l.start_ns
+    WHERE t.name = $trace AND l.timing = 'timeline' AND l.end_ns >= l.start_ns
 ),
 
 _binned AS (

@@ -6,7 +6,7 @@ WITH _ids AS (
 _found AS (
     SELECT device::VARCHAR AS process, coalesce(2 * stream, 2 * queue + 1)::VARCHAR AS thread, 0 AS lane, start_ns, end_ns - start_ns AS duration_ns
     FROM launches
-    WHERE trace_id IN (FROM _ids) AND timing = 'timeline' AND is_repeat IS NOT TRUE AND end_ns >= start_ns
+    WHERE trace_id IN (FROM _ids) AND timing = 'timeline' AND end_ns >= start_ns
     UNION ALL
     SELECT process, thread, CASE WHEN kind = 'python_function' THEN 1 ELSE 2 END, start_ns, duration_ns
     FROM ranges

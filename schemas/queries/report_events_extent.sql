@@ -6,7 +6,7 @@ WITH _ids AS (
 _found AS (
     SELECT min(start_ns) AS first_ns, max(end_ns) AS last_ns, count(*) AS n, count(*) AS launches
     FROM launches
-    WHERE trace_id IN (FROM _ids) AND timing = 'timeline' AND is_repeat IS NOT TRUE AND end_ns >= start_ns
+    WHERE trace_id IN (FROM _ids) AND timing = 'timeline' AND end_ns >= start_ns
     UNION ALL
     SELECT min(start_ns), max(start_ns + duration_ns), count(*), 0
     FROM ranges

@@ -13,7 +13,6 @@ WITH _launched AS (
         t.name = $trace
         AND l.timing = 'timeline'
         AND coalesce(t.primary_timing, 'timeline') = 'timeline'
-        AND l.is_repeat IS NOT TRUE
         AND l.end_ns >= l.start_ns
         AND l.start_ns < $last_ns
         AND l.end_ns >= $first_ns

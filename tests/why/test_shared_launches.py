@@ -10,7 +10,8 @@ from click.testing import CliRunner
 import kerneldb
 from kerneldb.api import Database
 from kerneldb.cli import cli
-from kerneldb.report import why
+from kerneldb.report import events, why
+from kerneldb.report.asking import asking
 from tests.answers.plain_traces import Recording
 from tests.conftest import made_once
 
@@ -91,3 +92,12 @@ def test_a_kernel_is_shown_as_it_ran_in_a_trace(shared: Database) -> None:
     assert (code, "only_here" in text, "only_there" in text) == (0, True, False)
     code, text = shown("only_there", "--trace", "part")
     assert (code, "no kernel of part has 'only_there' in its name" in text) == (2, True)
+
+
+def test_a_page_draws_as_many_launches_as_it_counts(shared: Database) -> None:
+    with asking(shared) as ask:
+        one = ask.about(trace="part")
+        counted = sum(row["n"] for row in one.rows("top"))
+        assert events.extent(one).launches == counted == COMMON + OWN
+        whole = ask.about(trace="more")
+        assert events.extent(whole).launches == sum(row["n"] for row in whole.rows("top")) == COMMON + LONGER
