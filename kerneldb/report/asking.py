@@ -79,17 +79,22 @@ class Alone:
 
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
         self._con = con
-        self._timings: dict[str, str] | None = None
+        self._sharing: frozenset[str] | None = None
+        self._timings: dict[str, str | None] = {}
         self._now: str | None = None
 
     def shares(self, trace: str | None) -> str | None:
         """How the launches of a trace are timed of which some are in other traces; None where none is."""
-        if self._timings is None:
+        if self._sharing is None:
+            found = rows_of(self._con, loader.statement("report", "sharing"), None)
+            self._sharing = frozenset(row["name"] for row in found)
+        if trace is None or trace not in self._sharing:
+            return None
+        if trace not in self._timings:
             from kerneldb.selection import revived
 
-            names = [row["name"] for row in rows_of(self._con, loader.statement("report", "sharing"), None)]
-            self._timings = {name: timing for name in names for timing in revived(self._con, [name]).values()}
-        return self._timings.get(trace) if trace is not None else None
+            self._timings[trace] = revived(self._con, [trace]).get(trace)
+        return self._timings[trace]
 
     def ask(self, trace: str | None) -> None:
         """Have statements from now on see all launches of `trace`; None: each launch of a run once."""
