@@ -49,11 +49,14 @@ def asking(database: Database) -> Iterator[Asking]:
 @contextlib.contextmanager
 def asking_of(con: duckdb.DuckDBPyConnection) -> Iterator[Asking]:
     """As `asking`, of a connection that is there; what its views say is as before afterwards."""
+    import duckdb
+
     alone = Alone(con)
     try:
         yield Asking(con, {}, {}, alone=alone)
     finally:
-        alone.end()
+        with contextlib.suppress(duckdb.Error):  # of a connection that somebody has ended
+            alone.end()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
