@@ -208,7 +208,8 @@ class Tools:
 
         asked = {"signature_id": signature.find(self._database.warehouse, kernel)}
         names = {"facts": "signature", "times": "signature_times", "counters": "ncu_signature_counters"}
-        parts = {part: of_statement(self._database, name, asked, Page()) for part, name in names.items()}
+        wanted = asked | {"traces": None}
+        parts = {part: of_statement(self._database, name, wanted, Page()) for part, name in names.items()}
         return together(parts, **asked)
 
     def roofline(

@@ -16,7 +16,7 @@ from tests.answers.plain_traces import Recording
 from tests.conftest import made_once
 
 A100 = "NVIDIA A100-SXM4-80GB"
-POINTER = "--by category compares"
+POINTER = "--by category compares what they do"
 
 
 @pytest.fixture(scope="module")
