@@ -162,8 +162,10 @@ def test_values_have_the_unit_of_their_column(name: str, value: object, shown: s
 
 UNITS = {"ns": "5.00 µs", "bytes": "5.00 KB", "mJ": "5.00 J", "%": "5,000 %", "W": "5,000 W", "MHz": "5,000 MHz"}
 RATES = {"FLOP/s": "5.00 kFLOP/s", "bytes/s": "5.00 KB/s", "GB/s": "5.00 TB/s", "TFLOP/s": "5.00 PFLOP/s"}
-NO_UNIT = re.compile(r"(^|_)(start|end|begins|ends|ts|epoch|base|first|last)_ns$|_per_(multiprocessor|block)|^peaks$")
-"""Moments, limits of hardware, and a map."""
+NO_UNIT = re.compile(
+    r"(^|_)(start|end|begins|ends|ts|epoch|base|first|last)_ns$|_per_(multiprocessor|block)|^peaks$|^at_ns$"
+)
+"""Moments (of which `at_ns` has all digits, as ms), limits of hardware, and a map."""
 
 
 def test_units_of_the_schema_follow_from_names() -> None:
