@@ -24,8 +24,8 @@ STEPS_PER_BYTE: Final = 10
 class Views:
     """The views of the database at `path`, by name with the name as SQL has it.
 
-    A recursive one is refused at once: UnreadableTraceError. Those that pair rows of tables are looked at when a
-    statement names them: profilers add some, as sums beside a span, that take long and that no reader asks.
+    A recursive one is refused at once: UnreadableTraceError. Those that pair or repeat rows of tables are looked at
+    when a statement names them: profilers add some, as sums beside a span, that take long and that no reader asks.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection, named: Mapping[str, str]) -> None:
@@ -37,7 +37,7 @@ class Views:
             loops = Counter(parent for _, parent, _, detail in plan if LOOP.match(detail))
             if any(RECURSIVE in detail for *_, detail in plan):
                 self._refuse(view, "is recursive and may never end")
-            if max(loops.values(), default=0) > 1:
+            if loops.total() > 1:
                 self._pairing[view] = name
 
     def require_end(self, sql: str) -> None:
@@ -46,21 +46,22 @@ class Views:
             if re.search(rf"(?<!\w){re.escape(view)}(?!\w)", sql, re.IGNORECASE) is None:
                 continue
             if not self._ends(self._pairing.pop(view)):
-                self._refuse(view, "pairs rows of tables, far more than the file has")
+                self._refuse(view, "pairs or repeats rows of tables, far more than the file has")
 
     def _ends(self, name: str) -> bool:
-        """Whether SQLite counts its rows in steps that a file of this size may need."""
-        left = itertools.repeat(0, (LEAST_STEPS + STEPS_PER_BYTE * self._path.stat().st_size) // STEPS)
+        """Whether SQLite counts its rows in steps that a file of this size may need: no more rows than it has bytes."""
+        size = self._path.stat().st_size
+        left = itertools.repeat(0, (LEAST_STEPS + STEPS_PER_BYTE * size) // STEPS)
         self._connection.set_progress_handler(lambda: next(left, 1), STEPS)
         try:
-            self._connection.execute(" ".join(("SELECT count(*) FROM", name))).fetchone()
+            (rows,) = self._connection.execute(" ".join(("SELECT count(*) FROM", name))).fetchone()
         except sqlite3.OperationalError as error:
             if "interrupted" not in str(error):
                 raise
             return False
         finally:
             self._connection.set_progress_handler(None, 0)
-        return True
+        return bool(rows <= size)
 
     def _refuse(self, view: str, why: str) -> NoReturn:
         remedy = "Export it again with the profiler."

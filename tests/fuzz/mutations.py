@@ -244,6 +244,34 @@ STORED: Final = (
 ENDLESS: Final = "WITH RECURSIVE e(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM e) SELECT {} FROM e"
 
 
+def _view(dice: Dice, con: sqlite3.Connection, table_name: str, columns: list[str]) -> None:
+    """A view in the place of a table: of its rows, or of far more than the file has."""
+    con.execute(f'ALTER TABLE "{table_name}" RENAME TO "moved"')
+    listed = ", ".join(f'"{name}"' for name in columns)
+    first = ", ".join(f'a."{name}"' for name in columns)
+    folds = dice.choice((2, 3, 6, 6, 9))
+    pairs = ", ".join(["moved AS a", *(f"moved AS b{number}" for number in range(1, folds))])
+    doubled = "moved"
+    for number in range(dice.choice((2, 8, 14))):
+        con.execute(
+            f"CREATE VIEW doubled{number} AS SELECT {listed} FROM {doubled} UNION ALL SELECT {listed} FROM {doubled}"
+        )
+        doubled = f"doubled{number}"
+    select = dice.choice(
+        (
+            f"SELECT {listed} FROM moved",
+            ENDLESS.format(", ".join(f'n AS "{name}"' for name in columns)),
+            f"SELECT {first} FROM {pairs}",
+            f"SELECT {first} FROM {pairs}",
+            f"SELECT {first} FROM {pairs} GROUP BY random()",
+            f"SELECT {listed} FROM {doubled}",
+            f"SELECT DISTINCT {listed} FROM {doubled}",
+            f"SELECT {first} FROM moved AS a WHERE (SELECT count(*) FROM {pairs.replace(' AS a', ' AS c')}) > 0",
+        )
+    )
+    con.execute(f'CREATE VIEW "{table_name}" AS {select}')
+
+
 def _statement(dice: Dice, con: sqlite3.Connection, table_name: str, columns: list[str]) -> None:
     column, other = dice.choice(columns), dice.choice(columns)
     row = f'rowid = (SELECT rowid FROM "{table_name}" LIMIT 1 OFFSET {dice.randrange(12)})'
@@ -264,10 +292,7 @@ def _statement(dice: Dice, con: sqlite3.Connection, table_name: str, columns: li
         case 5:
             con.execute(f'UPDATE OR IGNORE "{table_name}" SET "{column}" = "{other}"{where}')
         case 6:
-            con.execute(f'ALTER TABLE "{table_name}" RENAME TO "moved"')
-            listed = ", ".join(f'"{name}"' for name in columns)
-            endless = ENDLESS.format(", ".join(f'n AS "{name}"' for name in columns))
-            con.execute(f'CREATE VIEW "{table_name}" AS ' + dice.choice((f"SELECT {listed} FROM moved", endless)))
+            _view(dice, con, table_name, columns)
         case 7:
             con.execute(
                 f'ALTER TABLE "{table_name}" RENAME TO "{dice.choice(("other", "NEXT", "rocpd_x", "CUPTI_X"))}"'

@@ -74,9 +74,12 @@ def test_a_view_without_end_is_refused(field: Path, tmp_path: Path) -> None:
 
 ENDLESS = [name for name, one in corpus.FORMATS.items() if one.mutate is mutations.sqlite]
 PAIRED = "SELECT {} FROM numbers AS p JOIN numbers AS q JOIN numbers AS r JOIN numbers AS s LEFT JOIN moved AS n"
+FEWER = "SELECT {} FROM numbers AS p JOIN numbers AS q JOIN (SELECT * FROM numbers LIMIT 16) AS r LEFT JOIN moved AS n"
+"""Counted in few steps, and yet more rows than the file has bytes."""
 VIEWS = {
     mutations.ENDLESS: "is recursive and may never end",
-    PAIRED: "pairs rows of tables, far more than the file has",
+    PAIRED: "pairs or repeats rows of tables, far more than the file has",
+    FEWER: "pairs or repeats rows of tables, far more than the file has",
 }
 
 
