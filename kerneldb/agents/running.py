@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from kerneldb.agents.answers import Answer
     from kerneldb.api import Database
 
-PROGRAM: Final = (sys.executable, "-P", "-m", "kerneldb")
+PROGRAM: Final = (sys.executable, "-P", "-m", "kerneldb.agents.child")
 RUN_S: Final = 600.0
 END_S: Final = 10.0
 """How long a command that nobody waits for any more may take to store what it has."""
@@ -72,7 +73,7 @@ class Runner:
             )
         place = self.database.warehouse.place
         self.database.close()
-        command = [*PROGRAM, "--db", place.uri if place.is_lake else str(place.path)]
+        command = [*PROGRAM, str(os.getpid()), "--db", place.uri if place.is_lake else str(place.path)]
         done = _Command([*command, *words])
         with held(done):
             code, printed, said = done.result()

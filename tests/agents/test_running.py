@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,3 +82,19 @@ def test_a_command_ends_when_the_client_does_not_wait_any_more(
     assert ended.exists()
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent died")
+def test_a_command_ends_with_a_server_that_is_killed() -> None:
+    """What the command prints reaches us also when its server is dead; the pipe ends when both are."""
+    command = (
+        "import os, time\nfrom kerneldb.agents import child\n"
+        "try:\n    child.end_with(os.getppid())\n    print('on', flush=True)\n    time.sleep(1e6)\n"
+        "except KeyboardInterrupt:\n    print('interrupted', flush=True)\n"
+    )
+    server = "import subprocess, sys\nsubprocess.run([sys.executable, '-P', '-c', sys.argv[1]], start_new_session=True)"
+    with subprocess.Popen([sys.executable, "-P", "-c", server, command], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "on\n"
+        process.send_signal(signal.SIGKILL)
+        assert process.stdout.read() == "interrupted\n"
