@@ -72,11 +72,12 @@ class Window:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Extent:
-    """All of a trace: its number of events on host and GPU, `launches` among them."""
+    """All of a trace: its number of events on host and GPU, `launches` among them; times are told from `zero_ns` on."""
 
     whole: Window
     events: int
     launches: int
+    zero_ns: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -163,7 +164,9 @@ def together(asks: Sequence[Asking], axis: Axis, most: int) -> Events:
     firsts, lasts, steps = zip(*stretches, strict=True)
     whole = Window(min(firsts), max(lasts))
     extents = [one.found for one in found]
-    held = Extent(whole, sum(one.events for one in extents), sum(one.launches for one in extents))
+    events, launches = sum(one.events for one in extents), sum(one.launches for one in extents)
+    zeros = (one.zero_ns + placed.shift_ns for one, placed in zip(extents, axis.traces, strict=True))
+    held = Extent(whole, events, launches, min(zeros))
     frame = pl.concat(frames).sort(pl.col("place").str.starts_with("process"), maintain_order=True)
     stretch = dataclasses.replace(whole, step_ns=max(steps))
     return Events(frame, pl.concat(samples, how="vertical_relaxed"), held, stretch, facts=known)
@@ -172,7 +175,7 @@ def together(asks: Sequence[Asking], axis: Axis, most: int) -> Events:
 def extent(ask: Asking) -> Extent:
     """When the trace begins and ends, and what it holds."""
     (row,) = ask.rows("events_extent")
-    return Extent(Window(row["first_ns"] or 0, row["last_ns"] or 1), row["n"], row["launches"])
+    return Extent(Window(row["first_ns"] or 0, row["last_ns"] or 1), row["n"], row["launches"], row["zero_ns"] or 0)
 
 
 def window(ask: Asking, found: Extent, first_ns: int, last_ns: int, bins: int) -> Events:
@@ -330,6 +333,7 @@ def packed(events: Events) -> bytes:
         columns += _columns(part.sort("start_ns", maintain_order=True), whole.first_ns, summed, bool(events.live))
     header = {
         "origin": whole.first_ns,
+        "zero": events.found.zero_ns - whole.first_ns,
         "end": whole.last_ns - whole.first_ns,
         "events": events.found.events,
         "window": [

@@ -221,7 +221,7 @@ const Timeline = (() => {
     /* What a counter says at a place of the drawing. */
     reading({name, unit, ts, values}, x) {
       const t = this.at(x), i = first(ts, t + this.data.origin + 1) - 1;
-      return `${name}: ${i < 0 ? "not known yet" : amount(values[i], unit)} at ${time(Math.round(t))}`;
+      return `${name}: ${i < 0 ? "not known yet" : amount(values[i], unit)} at ${this.clock(t)}`;
     }
 
     click(x, y) {
@@ -315,7 +315,7 @@ const Timeline = (() => {
       add(lane.lane === "idle" ? "idle" : "name", this.title(this.chosen));
       if (lane.many?.[i] > 1) add("busy", `${time(lane.busy[i])}, ${(100 * lane.busy[i] / Math.max(1, lane.length[i])).toFixed(0)} %; ${this.data.live ? "zoom in to see each" : "only their sum is in this file"}`);
       add("where", `${lane.lane} · ${lane.place}`);
-      add("start, duration", `${time(start)}, ${time(lane.length[i])}`);
+      add("start, duration", `${this.clock(start)}, ${time(lane.length[i])}`);
       if (this.data.categories[lane.name[i]] && lane.launches) add("category", this.data.categories[lane.name[i]]);
       if (lane.launches && !(lane.many?.[i] > 1)) this.tell_facts(add);
       const linked = this.linked(this.chosen);
@@ -421,7 +421,7 @@ const Timeline = (() => {
       for (const title of ["", "name", "n", "time in the range", "%"]) head.append(element("th", title));
       table.append(head);
       for (const [kind, name, n, sum] of rows) { const line = element("tr"); for (const cell of [kind, name, n, time(Math.round(sum)), (100 * sum / (to - from)).toFixed(1)]) line.append(element("td", cell)); table.append(line); }
-      this.told.replaceChildren(element("p", `${time(Math.round(to - from))} from ${time(Math.round(from))}; % of it, all GPUs and streams together`), table);
+      this.told.replaceChildren(element("p", `${time(Math.round(to - from))} from ${this.clock(from)}; % of it, all GPUs and streams together`), table);
     }
 
     help() {

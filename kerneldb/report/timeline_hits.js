@@ -86,7 +86,7 @@ const Hits = (() => {
       if (at === this.at) line.setAttribute("aria-current", "true");
       link.addEventListener("click", () => { this.at = at; this.view.choose({lane, i}, true); this.view.canvas.focus({preventScroll: true}); });
       name.append(link);
-      line.append(name, element("td", Drawing.titled(lane)), element("td", time(lane.start[i]), {class: "right"}), element("td", time(lane.length[i]), {class: "right"}));
+      line.append(name, element("td", Drawing.titled(lane)), element("td", this.view.clock(lane.start[i]), {class: "right"}), element("td", time(lane.length[i]), {class: "right"}));
       return line;
     }
   };

@@ -107,6 +107,8 @@ const Drawing = (() => {
       this.draw();
     }
 
+    /* A time as it is told: from the first launch on, as everywhere else. */
+    clock(t) { return time(Math.round(t - this.data.zero)); }
     at(x) { return this.from + (x - this.left) / this.wide * (this.to - this.from); }
     x(t) { return this.left + (t - this.from) / (this.to - this.from) * this.wide; }
 
@@ -145,10 +147,11 @@ const Drawing = (() => {
     ruler(dim, line) {
       const span = this.to - this.from, step = 10 ** Math.floor(Math.log10(span / 6)) * ([1, 2, 5, 10].find((by) => by * 10 ** Math.floor(Math.log10(span / 6)) >= span / 8) ?? 10);
       const pen = this.pen;
-      for (let t = Math.ceil(this.from / step) * step; t <= this.to; t += step) {
+      const zero = this.data.zero;
+      for (let t = zero + Math.ceil((this.from - zero) / step) * step; t <= this.to; t += step) {
         const x = this.x(t);
         pen.fillStyle = line; pen.fillRect(x, TOP - 6, 1, this.high);
-        pen.fillStyle = dim; pen.fillText(time(Math.round(t)), x + 3, TOP / 2);
+        pen.fillStyle = dim; pen.fillText(this.clock(t), x + 3, TOP / 2);
       }
     }
 

@@ -1,4 +1,4 @@
--- When a trace begins and ends on host and GPU, how many events it has, and how many launches.
+-- When a trace begins and ends on host and GPU, from when its times are told (the first launch), how many events it has, and how many launches.
 WITH _ids AS (
     SELECT trace_id FROM traces WHERE name = $trace
 ),
@@ -20,6 +20,7 @@ _found AS (
 SELECT
     min(first_ns) AS first_ns,
     max(last_ns) + 1 AS last_ns,
+    coalesce(min(first_ns) FILTER (WHERE launches > 0), min(first_ns)) AS zero_ns,
     sum(n)::BIGINT AS n,
     sum(launches)::BIGINT AS launches
 FROM _found;

@@ -74,7 +74,7 @@ def test_every_event_of_the_trace_is_packed(database: Database, held: events.Eve
     streams = [one for one in lanes if one["lane"].startswith("stream")]
     assert sum(one["n"] for one in streams) == launches["n"]
     assert sum(sum(one["duration"]) for one in streams) == launches["total_ns"]
-    assert min(one["start"][0] for one in streams) == launches["first_ns"]
+    assert min(one["start"][0] for one in streams) == launches["first_ns"] == header["origin"] + header["zero"]
     for lane, relation in (("operators", "ops"), ("API calls", "api_calls")):
         (row,) = database.sql(f"SELECT count(*) AS n, sum(duration_ns) AS total_ns FROM {relation}").rows()
         found = [one for one in lanes if one["lane"] == lane]
@@ -346,6 +346,7 @@ def test_ranks_are_on_one_timeline(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "LEFT JOIN api_calls AS a USING (trace_id, api_index)"
     ).rows()
     least = min(row["start_ns"] for row in rows)
+    assert header["origin"] + header["zero"] == 0 == min(min(one["start"]) for one in lanes if "stream" in one["lane"])
     flat = [(one, start) for one in lanes for start in one["start"]]
     found = [
         (
