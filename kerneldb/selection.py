@@ -38,12 +38,14 @@ class Selection:
     """Which launches: those of `traces` (names; none means all) that meet `where` (None or blank means all).
 
     `level` says how finely lists distinguish kernels; it does not change which launches are selected. A named trace
-    whose launches are primary in a trace that is not named answers with them.
+    whose launches are primary in a trace that is not named answers with them; what is compared has `sides`, of which
+    each is judged as if the others were not named.
     """
 
     where: str | None = None
     traces: tuple[str, ...] = ()
     level: Level = "name"
+    sides: tuple[tuple[str, ...], ...] = ()
 
     def relation(self, con: Connection) -> Relation:
         """The selected rows of the view `kernels`, as a relation of `con`.
@@ -51,7 +53,7 @@ class Selection:
         The text is parsed as one expression and never becomes part of a statement, so it cannot hold a second one.
         Raises SelectionError with the engine's message and the names of near columns.
         """
-        return self._meeting(con.sql(_of_traces(con, self.traces)) if self.traces else con.table(VIEW))
+        return self._meeting(con.sql(_of_traces(con, self.traces, self.sides)) if self.traces else con.table(VIEW))
 
     def read(self, con: Connection) -> Relation:
         """The selected rows of the view `all_launches`, for those who judge themselves what is primary.
@@ -84,7 +86,7 @@ class Selection:
             con.register("selection", relation)
         else:
             everything = statement("selection", "few_columns" if few else "everything")
-            rows = _of_traces(con, self.traces, few=few) if self.traces else everything
+            rows = _of_traces(con, self.traces, self.sides, few=few) if self.traces else everything
             con.execute(statement("selection", "bind_rows").format(rows=rows))
 
 
@@ -92,12 +94,14 @@ def _listed(texts: Iterable[str]) -> str:
     return ", ".join(map(literal, texts))
 
 
-def _of_traces(con: Connection, names: Sequence[str], *, few: bool = False) -> str:
+def _of_traces(
+    con: Connection, names: Sequence[str], sides: Sequence[tuple[str, ...]] = (), *, few: bool = False
+) -> str:
     """The statement of what `kernels` would hold if there were no other traces; `few` as in `Selection.bind`.
 
     One statement, and not a relation of a relation: DuckDB plans the whole view for each of them.
     """
-    kept = revived(con, names).items()
+    kept = sorted({one for side in sides or (names,) for one in revived(con, side).items()})
     also = "".join(f" OR (trace = {literal(name)} AND timing = {literal(timing)})" for name, timing in kept)
     kind = "few_of_traces" if few and not also else "of_traces"
     return statement("selection", kind).format(names=_listed(names), also=also)

@@ -172,9 +172,10 @@ def difference_by(
     warehouse: Warehouse, before: str, after: str, by: str, where: str | None, threshold: float = THRESHOLD
 ) -> pa.Table:
     """What changed between two sides (see `traces_named`), by a key of `diff_by`. UsageError for unknown names."""
-    both = [*traces_named(warehouse, before), *traces_named(warehouse, after)]
+    sides = tuple(traces_named(warehouse, before)), tuple(traces_named(warehouse, after))
     params = {"before": before, "after": after, "by": by, "threshold": threshold}
-    return selected(warehouse, "analysis_diff_by", where, list(dict.fromkeys(both)), params)
+    names = list(dict.fromkeys(sides[0] + sides[1]))
+    return selected(warehouse, "analysis_diff_by", where, names, params, sides=sides)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

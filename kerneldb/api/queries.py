@@ -106,26 +106,37 @@ def ask(warehouse: Warehouse, name: str, params: Params | None = None) -> list[d
 
 @contextlib.contextmanager
 def selecting(
-    warehouse: Warehouse, where: str | None, traces: Sequence[str], *, few: bool = False
+    warehouse: Warehouse,
+    where: str | None,
+    traces: Sequence[str],
+    *,
+    few: bool = False,
+    sides: Sequence[tuple[str, ...]] = (),
 ) -> Iterator[Connection]:
     """A connection whose statements read the selected launches as `selection`; `few` as in `Selection.bind`.
 
-    Raises UsageError for an unknown trace, SelectionError for a bad `where`.
+    `sides` are those of `Selection`. Raises UsageError for an unknown trace, SelectionError for a bad `where`.
     """
     from kerneldb.selection import Selection
     from kerneldb.warehouse.execute import query_errors
 
     require_traces(warehouse, traces)
     with warehouse.connection() as con, query_errors():
-        Selection(where, tuple(traces)).bind(con, few=few)
+        Selection(where, tuple(traces), sides=tuple(sides)).bind(con, few=few)
         yield con
 
 
 def selected(
-    warehouse: Warehouse, name: str, where: str | None, traces: Sequence[str], params: Params | None = None
+    warehouse: Warehouse,
+    name: str,
+    where: str | None,
+    traces: Sequence[str],
+    params: Params | None = None,
+    *,
+    sides: Sequence[tuple[str, ...]] = (),
 ) -> pa.Table:
     """The rows of a statement file, which reads the selected launches as `selection`. Raises as `selecting` does."""
-    with selecting(warehouse, where, traces, few=name in FEW) as con:
+    with selecting(warehouse, where, traces, few=name in FEW, sides=sides) as con:
         return table(con, name, params)
 
 

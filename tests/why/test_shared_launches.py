@@ -101,3 +101,23 @@ def test_a_page_draws_as_many_launches_as_it_counts(shared: Database) -> None:
         assert events.extent(one).launches == counted == COMMON + OWN
         whole = ask.about(trace="more")
         assert events.extent(whole).launches == sum(row["n"] for row in whole.rows("top")) == COMMON + LONGER
+
+
+PAIRS = [("part", "more"), ("more", "part"), ("within", "part"), ("part", "part")]
+
+
+@pytest.mark.parametrize(("before", "after"), PAIRS)
+def test_each_side_of_a_comparison_has_all_its_launches(shared: Database, before: str, after: str) -> None:
+    def sums(trace: str) -> tuple[int, int]:
+        (row,) = shared.top("trace", traces=[trace]).rows()
+        return row["n"], row["total_ns"]
+
+    expected = *sums(before), *sums(after)
+    columns = "n_before", "total_before_ns", "n_after", "total_after_ns"
+    for rows in (
+        shared.diff(before, after).table.to_pylist(),
+        shared.diff(before, after, where="duration_ns > 0").table.to_pylist(),
+        shared.diff_by(before, after, "category").rows(),
+        shared.diff_by(before, after, "category", where="duration_ns > 0").rows(),
+    ):
+        assert tuple(sum(row[column] for row in rows) for column in columns) == expected
