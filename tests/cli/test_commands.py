@@ -84,7 +84,8 @@ class TestIngest:
         empty = tmp_path / "empty.json"
         empty.touch()
         done = call(tmp_path / "k.duckdb", "ingest", str(empty), exit_code=1)
-        assert (done.stdout.count("empty.json"), done.stderr.count("Error: ")) == (1, 1)
+        rows = [line for line in done.stdout.splitlines() if "empty.json" in line]
+        assert (len(rows), done.stderr.count("Error: ")) == (1, 1)
         assert "error" not in done.stdout.splitlines()[0]
         assert [path.name for path in tmp_path.iterdir()] == ["empty.json"]
 
