@@ -64,7 +64,7 @@ def test_the_keys_follow_the_keyboard_and_no_widget_is_made(trace_database: Path
 def test_keys_that_are_text_where_the_keyboard_is_are_not_offered(trace_database: Path) -> None:
     async def flow() -> None:
         async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
-            assert line_of(app).strip() == "^j Run  ^space Complete  f2 Catalogue  f3 History  f1 Keys"
+            assert line_of(app).strip() == "^j Run  ^space Complete  esc Leave  f2 Catalogue  f3 History  f1 Keys"
             await press(pilot, "slash", "question_mark")
             assert app.pane.query_one(SqlEditor).text.startswith("/?")
             assert not app.editing

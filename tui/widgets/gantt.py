@@ -367,10 +367,12 @@ class Gantt(Widget, can_focus=True):
             return drawn
         strip = Strip(drawn)
         ends = place == row and last
-        mark = "◆" if ends else "│"
-        if not ends and strip.crop(column, column + 1).text not in {" ", "·", "─"}:
+        crossed = strip.crop(column, column + 1).text
+        if not ends and crossed not in {" ", "·", "─"}:
             return drawn
-        arrow = Segment(mark, self._style("yellow") + Style(bold=True))
+        style = self._style("yellow") + Style(bold=True)
+        is_letter = ends and crossed.isalnum()  # of a name, which stays readable
+        arrow = Segment(crossed, style + Style(reverse=True)) if is_letter else Segment("◆" if ends else "│", style)
         return [*strip.crop(0, column), arrow, *strip.crop(column + 1)]
 
     def _lane(self, row: Row, inner: int, height: int, *, here: bool) -> list[Segment]:

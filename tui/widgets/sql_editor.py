@@ -100,6 +100,7 @@ class SqlEditor(TextArea):
         Binding("ctrl+j,f9", "run", "Run", key_display="^j"),
         Binding("ctrl+@,ctrl+space", "complete", "Complete", key_display="^space", tooltip="What can stand here"),
         Binding("ctrl+x", "stop", "Cancel", show=False, key_display="^x"),
+        Binding("escape", "app.leave_off", "Leave", key_display="esc", tooltip="Keys are those of the screen again"),
         Binding("ctrl+up", "past(1)", "Older", show=False),
         Binding("ctrl+down", "past(-1)", "Newer", show=False),
         Binding("ctrl+y", "app.copy_command", "Copy as command", show=False),
