@@ -1,7 +1,7 @@
 /* A timeline that answers keys, the mouse and searches: what is chosen, what is linked with it, and what is said about it. */
 "use strict";
 const Timeline = (() => {
-  const {first, time, amount, several, element} = Packed, {TOP} = Drawing, GAPS = 1000, NAMED = 15, LEAST = 60;
+  const {first, time, amount, several, element} = Packed, {TOP} = Drawing, GAPS = 1000, NAMED = 15, LEAST = 60, ROOM = 200;
   const KEYS = [["drag, a d, ← →", "move"], ["wheel, w s, + −", "zoom"], ["shift + drag, r", "choose a range, what is shown"], ["0", "whole trace"], ["g, shift + g", "largest gap, next gap"],
     ["[ ]", "event before, after"], ["↑ ↓", "lane above, below"], ["o", "close the lane, open all"], ["f", "from a kernel or gap to the call, and back"], ["Enter", "zoom to the event"], ["/", "search: Enter goes on, Esc leaves the box, then n and shift + n"], ["Esc", "choose nothing, then end the search"]];
 
@@ -10,6 +10,9 @@ const Timeline = (() => {
 
   /* What an event is in, as a word. */
   function within(lane) { return `in ${{annotations: "annotation", operators: "operator"}[lane.lane] ?? lane.lane}`; }
+
+  /* Whether what begins at `start` is open at `t`: what ends then is not, unless it begins then, too. */
+  function holds(start, length, t) { return start <= t && (start + length > t || start === t); }
 
   /* Keys go to the timeline in view wherever the focus is, but where something is typed or chosen; arrows scroll the page, as long as the drawing is not clicked. */
   const views = [], TYPED = "input, textarea, select, [contenteditable]", OF_BUTTONS = ["Enter", " "];
@@ -92,6 +95,9 @@ const Timeline = (() => {
       return Math.min(bottom, window.innerHeight) - Math.max(top, 0);
     }
 
+    /* The same above what is told, which stays in the window. */
+    room() { return Math.min(this.visible(), this.told.getBoundingClientRect().top - Math.max(this.scroll.getBoundingClientRect().top, 0)); }
+
     listen() {
       const canvas = this.canvas;
       let pressed = null;
@@ -102,7 +108,7 @@ const Timeline = (() => {
         else this.zoom(Math.exp(event.deltaY * 0.0015), this.at(event.offsetX));
       }, {passive: false});
       canvas.addEventListener("pointerdown", (event) => {
-        pressed = {x: event.offsetX, y: event.offsetY, from: this.from, to: this.to, moved: false, choose: event.shiftKey || event.offsetY < TOP};
+        pressed = {x: event.offsetX, y: event.offsetY, from: this.from, to: this.to, moved: false, choose: event.shiftKey || event.offsetY < this.over() + TOP};
         canvas.setPointerCapture(event.pointerId);
       });
       canvas.addEventListener("pointerenter", () => { if (document.activeElement === document.body) canvas.focus({preventScroll: true}); });
@@ -123,6 +129,7 @@ const Timeline = (() => {
         else if (!was.moved) this.click(event.offsetX, event.offsetY);
       });
       canvas.addEventListener("keydown", (event) => this.press(event));
+      for (const scrolled of [this.scroll, window]) scrolled.addEventListener("scroll", () => this.draw(), {passive: true});
       this.search.addEventListener("input", () => this.find(this.search.value));
       this.search.addEventListener("keydown", (event) => this.searching(event));
       new ResizeObserver(() => requestAnimationFrame(() => { if (this.scroll.clientWidth !== this.wide + this.left) this.resize(); })).observe(this.scroll);
@@ -181,18 +188,19 @@ const Timeline = (() => {
       return found.sort((one, other) => one.lane.start[one.i] - other.lane.start[other.i]);
     }
 
-    /* What encloses a time on a thread, from the outermost. */
-    around(place, t) {
+    /* What encloses a time on a thread, from the outermost: what ended then does not, but an operator that is known to be it, called `op`, does. */
+    around(place, t, op) {
       const found = [];
       for (const lane of this.data.lanes) {
         if (lane.place !== place || lane.gpu) continue;
         for (let i = first(lane.start, t + 1) - 1, tried = 0; i >= 0 && tried < 50; i--, tried++)
-          if (lane.start[i] + lane.length[i] >= t) { found.push({lane, i}); break; }
+          if (Timeline.holds(lane.start[i], lane.length[i], t) || (lane.start[i] + lane.length[i] === t && lane.lane === "operators" && this.data.names[lane.name[i]] === op)) { found.push({lane, i}); break; }
       }
       return found.sort((one, other) => other.lane.length[other.i] - one.lane.length[one.i]);
     }
 
     under(x, y) {
+      if (y < this.over() + TOP) return null;  // the ruler is over the rows
       const row = this.rows.find((one) => y >= one.y && y < one.y + one.high);
       if (!row?.lane || x < this.left) return row ?? null;
       const lane = row.lane, reach = 3 / this.wide * (this.to - this.from), t = this.at(x);
@@ -228,7 +236,7 @@ const Timeline = (() => {
       this.canvas.focus({preventScroll: true});
       const found = this.under(x, y);
       if (found?.head) { if (!this.closed.delete(found.key)) this.closed.add(found.key); this.arrange(); this.resize(); return; }
-      if (found?.counter) this.told.replaceChildren(element("p", this.reading(found.counter, x)));
+      if (found?.counter) this.say(false, element("p", this.reading(found.counter, x)));
       else if (found && found.i !== undefined) this.choose(found);
     }
 
@@ -239,16 +247,19 @@ const Timeline = (() => {
       if (this.closed.delete(key)) { this.arrange(); this.resize(); }
       const start = event.lane.start[event.i], length = event.lane.length[event.i];
       if (bring && (start + length < this.from || start > this.to)) { const half = (this.to - this.from) / 2; this.show(start + length / 2 - half, start + length / 2 + half); }
-      if (bring) this.reveal(event.lane);
       this.hits.mark();
       this.tell();
+      if (bring) this.reveal(event.lane);
       this.draw();
     }
 
-    /* Scroll to a lane that is not in view. */
+    /* Scroll to a lane that is not in view, between the ruler and what is told; where there is no room for it in the window, to the timeline first. */
     reveal(lane) {
-      const row = this.rows.find((one) => one.lane === lane), {scrollTop: top, clientHeight: high} = this.scroll;
-      if (row && (row.y < top || row.y + row.high > top + high)) this.scroll.scrollTop = row.y - high / 2;
+      const row = this.rows.find((one) => one.lane === lane);
+      if (!row) return;
+      if (this.room() < ROOM) this.box.scrollIntoView({block: "start"});
+      const top = this.over(), high = Math.max(this.room(), LEAST);
+      if (row.y < top + TOP || row.y + row.high > top + high) this.scroll.scrollTop += row.y - top - high / 2;
     }
 
     /* The event of the lane above or below that begins at the same time or next; the first that is in view where none is chosen. */
@@ -286,7 +297,7 @@ const Timeline = (() => {
     gap(place) {
       this.gap_at = Math.min(place, this.gaps.length - 1);
       const found = this.gaps[this.gap_at];
-      if (found) { this.choose({lane: found[1], i: found[2]}); this.fit(); }
+      if (found) { this.choose({lane: found[1], i: found[2]}, true); this.fit(); }
     }
 
     find(text) {
@@ -327,14 +338,15 @@ const Timeline = (() => {
         if (lane.lane === "idle") add("next launch", `${name}, begun ${time(Math.abs(before))} ${before < 0 ? "after" : "before"} the GPU ran dry`, host);
         else add("launched by", among ? `one of ${name}` : `${name}, ${time(before)} before`, host);
       } else if (lane.launches && lane.key?.[i]) this.tell_caller(add);
-      const inside = host ? this.around(host.lane.place, host.lane.start[host.i]) : lane.gpu ? [] : this.around(lane.place, start).filter((one) => one.lane !== lane);
+      const op = this.data.facts?.[this.data.signatures[lane.name[i]]]?.op;
+      const inside = host ? this.around(host.lane.place, host.lane.start[host.i], op) : lane.gpu ? [] : this.around(lane.place, start).filter((one) => one.lane !== lane);
       const line = (one, label) => add(label, `${names[one.lane.name[one.i]]}, ${time(one.lane.length[one.i])}`, one);
       const [near, frames] = this.innermost(inside.filter((one) => !host || one.lane !== host.lane));
       for (const one of near) line(one, within(one.lane));
       if (lane.lane === "idle" && host) this.tell_meanwhile(add, line, host, inside);
       for (const one of frames) line(one, within(one.lane));
       if (!lane.gpu && lane.lane !== "critical path") this.tell_launched(add, linked);
-      this.told.replaceChildren(table);
+      this.say(false, table);
     }
 
     /* What is stored of the launch that is chosen. */
@@ -421,14 +433,20 @@ const Timeline = (() => {
       for (const title of ["", "name", "n", "time in the range", "%"]) head.append(element("th", title));
       table.append(head);
       for (const [kind, name, n, sum] of rows) { const line = element("tr"); for (const cell of [kind, name, n, time(Math.round(sum)), (100 * sum / (to - from)).toFixed(1)]) line.append(element("td", cell)); table.append(line); }
-      this.told.replaceChildren(element("p", `${time(Math.round(to - from))} from ${this.clock(from)}; % of it, all GPUs and streams together`), table);
+      this.say(false, element("p", `${time(Math.round(to - from))} from ${this.clock(from)}; % of it, all GPUs and streams together`), table);
+    }
+
+    /* Tell this below the drawing; what is no answer (`waits`) may be out of sight. */
+    say(waits, ...parts) {
+      this.told.classList.toggle("tl-waits", waits);
+      this.told.replaceChildren(...parts);
     }
 
     help() {
       const said = element("p", KEYS.map((pair) => pair.join(": ")).join(" · "), {class: "dim"});
-      this.told.replaceChildren(...(this.data.note ? [element("p", this.data.note)] : []), said);
+      this.say(true, ...(this.data.note ? [element("p", this.data.note)] : []), said);
     }
   }
 
-  return {View, within};
+  return {View, within, holds};
 })();

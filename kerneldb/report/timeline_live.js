@@ -149,8 +149,11 @@ Timeline.Live = class extends Timeline.View {
     const call = found.lanes.find((one) => one.lane === "API calls" && one.start.includes(called));
     if (!call) return;
     link.textContent = `${found.names[call.name[call.start.indexOf(called)]]}, ${before} before`;
-    for (const one of found.lanes.filter((other) => other.place === call.place && other.lane !== "API calls").sort((one, other) => other.length[0] - one.length[0]))
-      add(Timeline.within(one), `${found.names[one.name[0]]}, ${Packed.time(one.length[0])}`, () => this.go(one.start[0], 2 * one.length[0], (other) => other.lane === one.lane && other.place === one.place));
+    const inside = [];
+    for (const one of found.lanes) for (let k = 0; k < one.n; k++)
+      if (one.place === call.place && one.lane !== "API calls" && Timeline.holds(one.start[k], one.length[k], called)) inside.push([one, k]);
+    for (const [one, k] of inside.sort(([one, k], [other, l]) => other.length[l] - one.length[k]))
+      add(Timeline.within(one), `${found.names[one.name[k]]}, ${Packed.time(one.length[k])}`, () => this.go(one.start[k], 2 * one.length[k], (other) => other.lane === one.lane && other.place === one.place));
   }
 
   /* What is stored of the launch comes a moment later, where its line is. */

@@ -107,6 +107,12 @@ const Drawing = (() => {
       this.draw();
     }
 
+    /* How much of the drawing is scrolled away above: the ruler is drawn below that. */
+    over() {
+      const {top} = this.scroll.getBoundingClientRect();
+      return Math.max(0, Math.min(this.scroll.scrollTop + Math.max(0, -top), this.high - 2 * TOP));
+    }
+
     /* A time as it is told: from the first launch on, as everywhere else. */
     clock(t) { return time(Math.round(t - this.data.zero)); }
     at(x) { return this.from + (x - this.left) / this.wide * (this.to - this.from); }
@@ -135,23 +141,40 @@ const Drawing = (() => {
       pen.fillRect(0, 0, this.wide + this.left, this.high);
       pen.font = "11px system-ui, sans-serif";
       pen.textBaseline = "middle";
-      this.ruler(dim, line);
+      this.grid(line);
       for (const row of this.rows) {
         if (row.head) this.head(row, ink, line, dim);
         else if (row.counter) this.counter(row, dim, line);
         else this.row(row, ink);
       }
       this.marks(ink);
+      this.ruler(paper, dim, line);
     }
 
-    ruler(dim, line) {
+    /* The times of the ruler, a step of 1, 2 or 5 apart. */
+    ticks() {
       const span = this.to - this.from, step = 10 ** Math.floor(Math.log10(span / 6)) * ([1, 2, 5, 10].find((by) => by * 10 ** Math.floor(Math.log10(span / 6)) >= span / 8) ?? 10);
-      const pen = this.pen;
-      const zero = this.data.zero;
-      for (let t = zero + Math.ceil((this.from - zero) / step) * step; t <= this.to; t += step) {
-        const x = this.x(t);
-        pen.fillStyle = line; pen.fillRect(x, TOP - 6, 1, this.high);
-        pen.fillStyle = dim; pen.fillText(this.clock(t), x + 3, TOP / 2);
+      const zero = this.data.zero, found = [];
+      for (let t = zero + Math.ceil((this.from - zero) / step) * step; t <= this.to; t += step) found.push(t);
+      return found;
+    }
+
+    grid(line) {
+      this.pen.fillStyle = line;
+      for (const t of this.ticks()) this.pen.fillRect(this.x(t), TOP - 6, 1, this.high);
+    }
+
+    /* Times at the upper edge of what is seen of the drawing, over its rows; with the range that is chosen. */
+    ruler(paper, dim, line) {
+      const pen = this.pen, top = this.over(), wide = this.wide + this.left;
+      pen.fillStyle = paper; pen.fillRect(0, top, wide, TOP);
+      if (this.range) { const [from, to] = this.range.map((t) => this.x(t)); pen.fillStyle = "#8884"; pen.fillRect(from, top, to - from, TOP); }
+      pen.fillStyle = line;
+      if (top) pen.fillRect(0, top + TOP - 1, wide, 1);
+      for (const t of this.ticks()) {
+        const x = this.x(t), text = this.clock(t);
+        pen.fillStyle = line; pen.fillRect(x, top + TOP - 6, 1, 6);
+        pen.fillStyle = dim; pen.fillText(text, Math.min(x + 3, wide - pen.measureText(text).width - 2), top + TOP / 2);
       }
     }
 

@@ -59,7 +59,7 @@ def page(tab: Page, address: str) -> Page:
     tab.size(1280, 900)
     tab.looks()
     tab.go(address)
-    tab.run(f"{CANVAS}.scrollIntoView({{block: 'center'}})")
+    tab.run("document.querySelector('.tl-scroll').scrollIntoView({block: 'center'})")
     return tab
 
 

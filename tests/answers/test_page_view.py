@@ -1,0 +1,122 @@
+"""The timeline of a page in its window: its ruler and what is told of an event stay in sight, the address in mind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import kerneldb
+from kerneldb.report import gather, html
+from tests.browser import Page, browser, needs_browser
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kerneldb.api import Database
+
+pytestmark = [pytest.mark.again, needs_browser]
+
+TRACE = "stacks-memory-h200"
+VIEW = "Object.values(window.views)[0]"
+LINES = f"[...{VIEW}.told.querySelectorAll('tr')].map((tr) => [...tr.cells].map((td) => td.textContent))"
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
+    found = kerneldb.open(tmp_path_factory.mktemp("view") / "k.duckdb")
+    found.ingest(Path(__file__).parents[1] / "fixtures" / f"{TRACE}.json.gz")
+    return found
+
+
+@pytest.fixture(scope="module")
+def address(database: Database, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(html.page(gather.single(database, [TRACE])), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Page]:
+    with browser(1280, 700) as page:
+        yield page
+
+
+@pytest.fixture
+def page(tab: Page, address: str) -> Iterator[Page]:
+    """The report, just opened at the timeline as by its link."""
+    tab.wrong.clear()
+    tab.go("about:blank", "null")
+    tab.go(f"{address}#timeline")
+    yield tab
+    assert tab.wrong == []
+
+
+def inks(page: Page, y: float) -> int:
+    """How many colours a line of the drawing has, right of the names of lanes, `y` below what is scrolled away."""
+    page.settled()
+    found: int = page.run(f"""(() => {{
+        const view = {VIEW}, copy = document.createElement("canvas");
+        Object.assign(copy, {{width: view.canvas.width, height: 1}});
+        const pen = copy.getContext("2d", {{willReadFrequently: true}}), found = new Set();
+        pen.drawImage(view.canvas, 0, -Math.round((view.scroll.scrollTop + {y}) * view.ratio));
+        const {{data}} = pen.getImageData(view.left, 0, view.wide, 1);
+        for (let i = 0; i < data.length; i += 4) found.add(data.slice(i, i + 3).join());
+        return found.size;
+    }})()""")
+    return found
+
+
+def test_the_ruler_stays_where_lanes_are_scrolled(page: Page) -> None:
+    numbers = inks(page, 11)
+    assert numbers > 5, "grey letters have edges"
+    page.run(f"{VIEW}.scroll.scrollTop = 150")
+    assert page.run(f"{VIEW}.over()") == 150
+    assert inks(page, 11) == numbers
+    at = page.run(f"(({{x, y}}) => [x, y])({VIEW}.scroll.getBoundingClientRect())")
+    page.drag(at[0] + 400, at[1] + 10, at[0] + 600)
+    assert page.run(f"{VIEW}.range?.length") == 2, "a drag along it chooses a range there, too"
+
+
+@pytest.mark.parametrize("size", [(1400, 900), (1280, 700), (400, 860)])
+def test_what_is_chosen_is_told_in_sight(page: Page, size: tuple[int, int]) -> None:
+    """Whatever part of the timeline was in the window: the event and what is told of it are."""
+    page.size(*size)
+    try:
+        page.run("scrollTo(0, document.querySelector('.tl').getBoundingClientRect().top + scrollY - innerHeight / 2)")
+        page.settled()
+        for key in ("g", "f"):
+            page.press(key)
+            page.settled()
+            told, drawn = page.run(f"""(() => {{
+                const view = {VIEW}, row = view.rows.find((one) => one.lane === view.chosen.lane);
+                const parts = [view.told, view.canvas, view.scroll];
+                const [panel, canvas, shown] = parts.map((one) => one.getBoundingClientRect());
+                const top = canvas.top + row.y, bottom = Math.min(shown.bottom, panel.top);
+                const told = [panel.top > 0, panel.bottom <= innerHeight + 1, panel.height > 60];
+                return [told, [top >= shown.top + Drawing.TOP, top + row.high <= bottom]];
+            }})()""")
+            assert (told, drawn) == ([True] * 3, [True] * 2), key
+    finally:
+        page.size(1280, 700)
+
+
+def test_an_operator_that_has_ended_holds_no_call(tmp_path: Path, tab: Page) -> None:
+    """It ended in the microsecond in which the call began, in another operator that began then."""
+    host, made = {"ph": "X", "pid": 1, "tid": 1}, []
+    for name, start, took in (("aten::mm", 100, 12), ("record_param_comms", 112, 40), ("aten::add", 152, 9)):
+        made.append({**host, "cat": "cpu_op", "name": name, "ts": start, "dur": took, "args": {"External id": start}})
+    launch = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 112, "dur": 4, "args": {"correlation": 5}}
+    kernel = {"cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 130, "dur": 10}
+    made += [{**host, **launch}, {**host, **kernel, "args": {"device": 0, "stream": 7, "correlation": 5}}]
+    (tmp_path / "plain.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": made}))
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(tmp_path / "plain.json", name="plain")
+    (tmp_path / "page.html").write_text(html.page(gather.single(database, ["plain"])), encoding="utf-8")
+    tab.go((tmp_path / "page.html").as_uri())
+    tab.run(f"{VIEW}.choose({{lane: {VIEW}.data.lanes.find((one) => one.launches), i: 0}})")
+    assert [line for line in tab.run(LINES) if line[0] == "in operator"] == [
+        ["in operator", "record_param_comms, 40 µs"]
+    ]
