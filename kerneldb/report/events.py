@@ -92,6 +92,8 @@ class Events:
     found: Extent
     window: Window
     live: str = ""
+    trace: str = ""
+    """Its name, in a page that does not ask; none of several traces."""
     facts: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     """What is stored of launches, by their `signature` in the frame; a page that is served asks for it."""
 
@@ -114,13 +116,13 @@ def gather(ask: Asking, most: int, *, live: bool = False) -> Events:
 
     Else with sums: in steps that give at most `most` rows, or (`live`) as many as a screen shows.
     """
-    found = extent(ask)
+    found, name = extent(ask), str(ask.params["trace"])
     if found.events <= most:
-        return Events(*_items(ask, found.whole, found), found, found.whole, facts=facts(ask))
+        return Events(*_items(ask, found.whole, found), found, found.whole, trace=name, facts=facts(ask))
     if live:
         return window(ask, found, found.whole.first_ns, found.whole.last_ns, BINS)
     stretch = dataclasses.replace(found.whole, step_ns=_step(ask, found.whole, most))
-    return Events(*_items(ask, stretch, found), found, stretch, facts=facts(ask))
+    return Events(*_items(ask, stretch, found), found, stretch, trace=name, facts=facts(ask))
 
 
 def facts(ask: Asking, signature: str | None = None) -> dict[str, dict[str, Any]]:
@@ -342,6 +344,7 @@ def packed(events: Events) -> bytes:
             events.window.step_ns,
         ],
         "live": events.live,
+        "trace": harmless(events.trace or events.live),
         "names": [harmless(str(name)) for name in names["name"]],
         "categories": names["category"].to_list(),
         "signatures": names["signature"].to_list(),

@@ -32,7 +32,16 @@ const Timeline = (() => {
       this.build();
       this.arrange();
       this.resize();
+      this.address = new Address(this);
     }
+
+    draw() {
+      super.draw();
+      this.address?.later();
+    }
+
+    /* Resolves when what is shown is there. */
+    async rested() {}
 
     /* The longest idle times, as [length, lane, item]. Numbers alone are sorted: there may be as many as launches. */
     largest() {
@@ -117,7 +126,7 @@ const Timeline = (() => {
         const by = event.offsetX - pressed.x;
         pressed.moved ||= Math.abs(by) > 3;
         if (!pressed.moved) return;
-        if (pressed.choose) this.range = [this.at(pressed.x), this.at(event.offsetX)].sort((one, other) => one - other);
+        if (pressed.choose) { this.chosen = null; this.range = [this.at(pressed.x), this.at(event.offsetX)].sort((one, other) => one - other); }
         else { const shift = -by / this.wide * (pressed.to - pressed.from); this.from = pressed.from + shift; this.to = pressed.to + shift; this.clamp(); }
         this.draw();
       });
@@ -153,12 +162,15 @@ const Timeline = (() => {
         0: () => this.show(0, this.end), g: () => this.gap(0), G: () => this.gap((this.gap_at ?? -1) + 1), "[": () => this.step(-1), "]": () => this.step(1), ",": () => this.step(-1), ".": () => this.step(1), c: () => this.follow(),
         f: () => this.follow(), Enter: () => this.fit(), "/": () => this.search.focus(), n: () => this.next(1), N: () => this.next(-1),
         Escape: () => this.leave(), "?": () => this.help(),
-        ArrowUp: () => this.beside(-1), ArrowDown: () => this.beside(1), o: () => this.fold(), r: () => { this.range = [this.from, this.to]; this.tell_range(); this.draw(); },
+        ArrowUp: () => this.beside(-1), ArrowDown: () => this.beside(1), o: () => this.fold(), r: () => this.sum(this.from, this.to),
       }[event.key];
       if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
       act();
     }
+
+    /* Choose a range, and sum up what is in it. */
+    sum(from, to) { this.chosen = null; this.range = [from, to]; this.tell_range(); this.draw(); }
 
     /* Choose nothing; where nothing is chosen, close the list and end the search. */
     leave() {
@@ -197,6 +209,15 @@ const Timeline = (() => {
           if (Timeline.holds(lane.start[i], lane.length[i], t) || (lane.start[i] + lane.length[i] === t && lane.lane === "operators" && this.data.names[lane.name[i]] === op)) { found.push({lane, i}); break; }
       }
       return found.sort((one, other) => other.lane.length[other.i] - one.lane.length[one.i]);
+    }
+
+    /* The item of a lane (its `key`) that begins and lasts so. */
+    same({key, start, length}) {
+      for (const lane of this.data.lanes) {
+        if (this.key(lane) !== key) continue;
+        for (let i = first(lane.start, start); i < lane.n && lane.start[i] === start; i++) if (lane.length[i] === length) return {lane, i};
+      }
+      return null;
     }
 
     under(x, y) {

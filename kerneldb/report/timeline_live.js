@@ -90,15 +90,6 @@ Timeline.Live = class extends Timeline.View {
     this.draw();
   }
 
-  same({key, start, length}) {
-    for (const lane of this.data.lanes) {
-      if (this.key(lane) !== key) continue;
-      const i = Packed.first(lane.start, start);
-      if (i < lane.n && lane.start[i] === start && (length === undefined || lane.length[i] === length)) return {lane, i};
-    }
-    return null;
-  }
-
   /* Go to what begins at `start`, in one of the lanes that `wanted` takes; with as much around it as `span`. */
   async go(start, span, wanted) {
     this.show(start - span / 2, start + span / 2);

@@ -120,3 +120,61 @@ def test_an_operator_that_has_ended_holds_no_call(tmp_path: Path, tab: Page) -> 
     assert [line for line in tab.run(LINES) if line[0] == "in operator"] == [
         ["in operator", "record_param_comms, 40 µs"]
     ]
+
+
+SEEN = f"[{VIEW}.from, {VIEW}.to, {VIEW}.range, {VIEW}.chosen && {VIEW}.title({VIEW}.chosen)]"
+
+
+def kept(page: Page) -> str:
+    """The fragment of the address, as soon as it says what is seen."""
+    page.run(f"""new Promise((done) => {{
+        const {{address}} = {VIEW}, look = () => address.kept === address.words() ? done() : setTimeout(look, 20);
+        look();
+    }})""")
+    return str(page.run("location.hash"))
+
+
+def test_the_address_keeps_what_is_seen(page: Page, address: str) -> None:
+    """View, event and range, for who opens it, or puts it into the bar of an open page; a whole trace needs none."""
+    assert kept(page) == "#timeline"
+    page.press("g", "f", "w")
+    chosen, saw = kept(page), page.run(SEEN)
+    start = page.run(f"{VIEW}.chosen.lane.start[{VIEW}.chosen.i] - {VIEW}.data.zero")
+    assert f"trace={TRACE}&" in chosen
+    assert f"&start={start}&" in chosen
+    page.press("a", "r")
+    ranged, then = kept(page), page.run(SEEN)
+    assert "&range=" in ranged
+    page.press("0", "Escape")
+    assert kept(page) == ""
+    for fragment, seen in ((chosen, saw), (ranged, then)):
+        page.go("about:blank", "null")
+        page.go(address + fragment)
+        found = page.run(SEEN)
+        assert found[:2] == pytest.approx(seen[:2], abs=1)
+        assert found[3] == seen[3]
+        assert (found[2] is None) == (seen[2] is None)
+        assert kept(page) == fragment
+        assert page.run(f"{VIEW}.box.getBoundingClientRect().top < innerHeight")
+    page.run(f"location.hash = {json.dumps(chosen)}")
+    page.run(f"new Promise((done) => {{ const look = () => {VIEW}.chosen ? done() : setTimeout(look, 20); look(); }})")
+    assert page.run(SEEN)[3] == saw[3]
+
+
+@pytest.mark.parametrize("said", ["trace=another&from=1&to=9", f"trace={TRACE}&from=x&to=9", "from=5&to=9"])
+def test_an_address_of_something_else_changes_nothing(page: Page, address: str, said: str) -> None:
+    page.go("about:blank", "null")
+    page.go(f"{address}#{said}")
+    assert page.run(f"[{VIEW}.from, {VIEW}.to === {VIEW}.end]") == [0, True]
+
+
+def test_the_first_tab_leads_to_the_timeline(page: Page, address: str) -> None:
+    page.go("about:blank", "null")
+    page.go(address)
+    page.press("Tab")
+    assert page.run("document.activeElement.textContent") == "Skip to the timeline"
+    page.press("Enter")
+    assert page.run("document.activeElement === document.querySelector('.tl canvas')")
+    assert page.run(f"[{VIEW}.box.getBoundingClientRect().top < 50, {VIEW}.visible() > 100]") == [True, True]
+    page.press("ArrowRight", "w")
+    assert page.run(f"{VIEW}.from") > 0

@@ -339,6 +339,22 @@ def test_the_box_completes_and_shows(port: int, database: Database) -> None:
 
 
 @needs_browser
+def test_what_is_typed_replaces_the_example(port: int) -> None:
+    """Once: what somebody wrote stays, however the box is come to again."""
+    for is_click in (False, True):
+        with box(port) as page:
+            page.call("Emulation.setFocusEmulationEnabled", enabled=True)
+            if is_click:
+                at = page.run("(({x, y}) => [x + 40, y + 12])(sql.getBoundingClientRect())")
+                page.drag(*at, at[0])
+            else:
+                page.run("sql.focus()")
+            assert page.run("[sql.selectionStart, sql.selectionEnd === sql.value.length]") == [0, True]
+            page.run("sql.setRangeText('SELECT 1', 0, sql.value.length, 'end'), sql.blur(), sql.focus(), sql.click()")
+            assert page.run("[sql.value, sql.selectionStart]") == ["SELECT 1", 8]
+
+
+@needs_browser
 def test_the_box_completes_values_within_quotes(port: int) -> None:
     with box(port) as page:
         tab(page, "FROM kernels WHERE category = 'GE")
@@ -508,6 +524,30 @@ def test_a_timeline_of_many_events_asks_for_what_it_shows(
     assert f"launched by{clicked['api_call']}, " in said["click"]
     assert all(part in said["click"] for part in (clicked["op"], clicked["python_line"]))
     assert ("registers a thread" in said["click"]) == (clicked["registers"] is not None), "asked of the server, too"
+
+
+@needs_browser
+def test_the_address_of_a_view_has_no_token(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who came by the address with the token passes on one that shows the same, to who has a token of their own."""
+    monkeypatch.setattr(events, "MOST", 100)
+    monkeypatch.setattr(events, "BINS", 50)
+    view = "Object.values(window.views)[0]"
+    seen = f"[{view}.from, {view}.to, {view}.chosen.lane.start[{view}.chosen.i]]"
+    rest = f"{view}.rested().then(() => 0)"
+    with browser() as page:
+        page.go(f"http://{serve.HOST}:{port}/timeline?name=first&token={TOKEN}", "0")
+        wait(page, "!location.search.includes('token') && window.views?.chart0")
+        page.run(f"{view}.gap(0)")
+        page.run(rest)
+        wait(page, f"{view}.address.kept && {view}.address.kept === {view}.address.words()")
+        address, before = page.run("location.href"), page.run(seen)
+        assert TOKEN not in address
+        assert "?name=first#trace=first&from=" in address
+        page.go("about:blank", "null")
+        page.go(address)
+        page.run(rest)
+        after = page.run(seen)
+    assert after == pytest.approx(before, abs=1)
 
 
 @pytest.mark.parametrize(
