@@ -255,7 +255,8 @@ def collectives(asked: Asked, *, waits: bool, replays: bool) -> None:
     """Show collective operations by kind, size and group, with the bus bandwidth as nccl-tests computes it.
 
     A collective lasts until the slowest rank has joined. With the traces of several ranks of one job, --waits separates
-    waiting from transfer and names the rank that joins last, and --replays compares the transfer with replays.
+    waiting from transfer and counts how often each rank joined last, and --replays compares the transfer with replays.
+    algorithm_gbs is bytes / time; bus_gbs is what each link carries of it, comparable across numbers of ranks.
 
     \b
       kerneldb analyze collectives
@@ -317,8 +318,9 @@ def _at_peak(row: Mapping[str, Any]) -> str:
 def modules(asked: Asked, *, depth: int | None) -> None:
     """Show GPU time by module of the network, as a tree: its own (self), and with all below (total).
 
-    total is forward, backward (by the forward call of each backward operator) and optimizer. Modules need Python stacks
-    (torch: with_stack=True).
+    Of total, forward is what modules launched in their call, and operators that have a backward call; backward what
+    automatic differentiation launched; the rest is not known, and so are all three where they are empty. Modules need
+    Python stacks (torch: with_stack=True).
 
     \b
       kerneldb analyze modules --depth 3

@@ -214,7 +214,7 @@ OVERHEAD: Final = Plan(
         Column("call_ns", "host time", "ns"),
         Column("median_call_ns", "median call", "ns"),
         Column("median_delay_ns", "median delay", "ns"),
-        Column("median_kernel_ns", "median kernel", "ns"),
+        Column("median_kernel_ns", "median launch", "ns"),
         Column("shorter_than_call_pct", "shorter than their call", "percent"),
     ),
     "No launch calls recorded.",

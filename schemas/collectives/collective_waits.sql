@@ -12,7 +12,7 @@
 --   transfer_ns BIGINT [ns]: Summed duration of the shortest launch of each matched instance.
 --   wait_ns BIGINT [ns]: How much longer the matched launches of this rank ran: its wait for the others.
 --   longest_wait_ns BIGINT [ns]: Longest such wait.
---   came_last BIGINT: How often this rank came last.
+--   came_last BIGINT: How often this rank came last, of the matched; NULL where none is.
 -- Example:
 --   SELECT run, rank, operation, n, matched, transfer_ns, wait_ns, came_last FROM collective_waits();
 CREATE OR REPLACE MACRO collective_waits(source := 'kernels') AS TABLE
@@ -29,7 +29,7 @@ SELECT
     try_cast(sum(transfer_ns) AS BIGINT) AS transfer_ns,
     try_cast(sum(wait_ns) AS BIGINT) AS wait_ns,
     max(wait_ns) AS longest_wait_ns,
-    count(*) FILTER (came_last) AS came_last
+    CASE WHEN count(transfer_ns) > 0 THEN count(*) FILTER (came_last) END AS came_last
 FROM collective_instances(source)
 GROUP BY job, trace, rank, operation, group_ranks
 ORDER BY total_ns DESC, job, rank, operation, group_ranks, trace;

@@ -1,7 +1,7 @@
 -- Lengths of unions of intervals, per device: of all its work and of each kind of it, alone and in pairs. The length of a union is what each interval
--- adds behind the latest end before it, summed in the order of their starts. Computation is what neither communicates nor copies. `fills`: what fills
--- (memset) count as, computation or copies.
-CREATE OR REPLACE MACRO _time_unions(source, fills := 'computation') AS TABLE
+-- adds behind the latest end before it, summed in the order of their starts. Computation is what neither communicates nor copies, so fills
+-- (memset) are part of it.
+CREATE OR REPLACE MACRO _time_unions(source) AS TABLE
 WITH _activities AS (
     SELECT
         trace,
@@ -10,16 +10,11 @@ WITH _activities AS (
         start_ns,
         end_ns,
         duration_ns,
-        CASE WHEN NOT is_copy AND category IS DISTINCT FROM 'COMMUNICATION' THEN end_ns END AS computation_end,
-        CASE WHEN NOT is_copy AND category = 'COMMUNICATION' THEN end_ns END AS communication_end,
-        CASE WHEN is_copy THEN end_ns END AS copy_end
-    FROM (
-        SELECT
-            trace, device, kind, category, start_ns, end_ns, duration_ns,
-            kind = 'memcpy' OR (kind = 'memset' AND fills = 'copies') AS is_copy
-        FROM query_table(source)
-        WHERE timing = 'timeline' AND start_ns IS NOT NULL AND end_ns IS NOT NULL
-    )
+        CASE WHEN kind != 'memcpy' AND category IS DISTINCT FROM 'COMMUNICATION' THEN end_ns END AS computation_end,
+        CASE WHEN kind != 'memcpy' AND category = 'COMMUNICATION' THEN end_ns END AS communication_end,
+        CASE WHEN kind = 'memcpy' THEN end_ns END AS copy_end
+    FROM query_table(source)
+    WHERE timing = 'timeline' AND start_ns IS NOT NULL AND end_ns IS NOT NULL
 ),
 
 _preceded AS (

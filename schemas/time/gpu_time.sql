@@ -1,7 +1,7 @@
 -- Where the time of each device went: computing, communicating, copying, or nothing at all.
 --
 -- Times are lengths of unions of intervals: what runs beside something else counts once. Exposed is what no computation hides (of copies: neither
--- computation nor communication). Fills (memset) count as computation, as in TraceLens' gpu_timeline; in `overlap` as copies.
+-- computation nor communication). Fills (memset) count as computation, as in TraceLens' gpu_timeline.
 --
 -- Columns:
 --   trace, device: as in kernels

@@ -14,7 +14,8 @@
 --   self_ns BIGINT [ns]: Summed duration of its own launches.
 --   total_ns BIGINT [ns]: The same with those of the modules below.
 --   share_pct DOUBLE [%]: Share of total_ns in the summed durations of the trace.
---   forward_ns BIGINT [ns]: Of total_ns, what is neither of the following.
+--   forward_ns BIGINT [ns]: Of total_ns, what modules launched in their forward call, and operators that a backward call names. This and the two below are NULL where
+--     of no launch is known which of them it is; what they lack to total_ns is not known either.
 --   backward_ns BIGINT [ns]: What automatic differentiation launched.
 --   optimizer_ns BIGINT [ns]: What an optimizer launched.
 --   python_line VARCHAR: Line of most of its own time; NULL where only lines of PyTorch are known.
@@ -64,6 +65,9 @@ _paths AS (
     WHERE NOT list_contains(p.path, c.module)
 ),
 
+-- Operators that went backward later: these ran forward.
+_forwards AS (SELECT DISTINCT trace_id, forward_op_id AS op_id FROM ops WHERE trace_id IN (SELECT trace_id FROM _launched) AND forward_op_id IS NOT NULL),
+
 -- From an operator outwards, to the one whose forward call is known.
 _operators AS (
     SELECT trace_id, op_id, op_id AS at FROM (SELECT DISTINCT trace_id, op_id FROM _launched WHERE op_id IS NOT NULL)
@@ -80,10 +84,12 @@ _origins AS (
         p.op_id,
         bool_or(o.forward_op_id IS NOT NULL OR starts_with(o.name, 'autograd::engine')) AS is_backward,
         bool_or(starts_with(o.name, 'Optimizer.step')) AS is_optimizer,
+        bool_or(w.op_id IS NOT NULL) AS is_forward,
         any_value(f.module) AS module
     FROM _operators AS p
     INNER JOIN ops AS o ON p.trace_id = o.trace_id AND p.at = o.op_id
     LEFT JOIN ops AS f ON o.trace_id = f.trace_id AND o.forward_op_id = f.op_id
+    LEFT JOIN _forwards AS w ON o.trace_id = w.trace_id AND o.op_id = w.op_id
     GROUP BY p.trace_id, p.op_id
 ),
 
@@ -95,7 +101,7 @@ _own AS (
         CASE
             WHEN o.is_optimizer OR contains(l.range_path, 'Optimizer.step') THEN 'optimizer'
             WHEN o.is_backward THEN 'backward'
-            ELSE 'forward'
+            WHEN o.is_forward OR l.module IS NOT NULL THEN 'forward'
         END AS direction,
         l.python_line,
         l.start_ns,
@@ -132,9 +138,9 @@ SELECT
     coalesce(sum(ns) FILTER (is_own), 0)::BIGINT AS self_ns,
     sum(ns)::BIGINT AS total_ns,
     100 * sum(ns) / sum(coalesce(sum(ns) FILTER (is_own), 0)) OVER (PARTITION BY trace) AS share_pct,
-    coalesce(sum(ns) FILTER (direction = 'forward'), 0)::BIGINT AS forward_ns,
-    coalesce(sum(ns) FILTER (direction = 'backward'), 0)::BIGINT AS backward_ns,
-    coalesce(sum(ns) FILTER (direction = 'optimizer'), 0)::BIGINT AS optimizer_ns,
+    CASE WHEN count(direction) > 0 THEN coalesce(sum(ns) FILTER (direction = 'forward'), 0)::BIGINT END AS forward_ns,
+    CASE WHEN count(direction) > 0 THEN coalesce(sum(ns) FILTER (direction = 'backward'), 0)::BIGINT END AS backward_ns,
+    CASE WHEN count(direction) > 0 THEN coalesce(sum(ns) FILTER (direction = 'optimizer'), 0)::BIGINT END AS optimizer_ns,
     arg_max(python_line, (ns, python_line)) FILTER (is_own AND NOT regexp_matches(python_line, '(^|/)(torch|triton)/|^<')) AS python_line
 FROM _spread
 GROUP BY trace, path

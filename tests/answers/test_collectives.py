@@ -77,3 +77,4 @@ def test_one_rank_alone_tells_no_waiting(tmp_path: Path) -> None:
     database.ingest(tmp_path / "rank0.json")
     (row,) = database.sql("FROM collective_waits('kernels')").rows()
     assert (row["n"], row["matched"], row["wait_ns"], row["transfer_ns"]) == (1, 0, None, None)
+    assert row["came_last"] is None, "nobody knows, and not never"

@@ -11,6 +11,8 @@ import pytest
 
 import kerneldb
 from kerneldb.api import Database
+from kerneldb.report import why
+from tests.why.causes import Program
 
 GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 
@@ -67,12 +69,12 @@ def spans(database: Database) -> dict[str, Spans]:
     return found
 
 
-def test_overlap_counts_fills_as_copies_and_gpu_time_as_computation(nccl: Database) -> None:
-    """Against unions of intervals computed here; TraceLens, with which gpu_time agrees, has fills in computation."""
+def test_what_ran_at_the_same_time_is_the_same_in_all_answers(nccl: Database) -> None:
+    """Against unions of intervals computed here, in which fills are computation; the wall time has the same sums."""
     found, known = one(nccl, "FROM overlap('kernels')"), one(nccl, "FROM gpu_time()")
     of = spans(nccl)
     assert of["fill"]
-    kernels, copies = of["computation"], of["copy"] + of["fill"]
+    kernels, copies = of["computation"] + of["fill"], of["copy"]
     assert found["computation_ns"] == length(kernels)
     assert found["copy_ns"] == length(copies)
     assert found["computation_copy_ns"] == length(kernels) + length(copies) - length(kernels, copies)
@@ -80,8 +82,15 @@ def test_overlap_counts_fills_as_copies_and_gpu_time_as_computation(nccl: Databa
     assert found["exposed_communication_ns"] == length(kernels, of["communication"]) - length(kernels)
     hidden = found["computation_communication_ns"]
     assert hidden == found["communication_ns"] - found["exposed_communication_ns"]
-    assert known["computation_ns"] == length(kernels, of["fill"])
+    assert known["computation_ns"] == found["computation_ns"]
     assert known["total_memcpy_ns"] == length(of["copy"])
+    assert known["exposed_communication_ns"] == found["exposed_communication_ns"]
+    assert known["exposed_memcpy_ns"] == found["exposed_copy_ns"]
+    wall = "SELECT part, sum(wall_ns)::BIGINT AS ns FROM wall_time_budget() GROUP BY part"
+    parts = {row["part"]: row["ns"] for row in nccl.sql(wall)}
+    assert [parts[part] for part in ("computation", "communication", "copy")] == [
+        found["computation_ns"], found["exposed_communication_ns"], found["exposed_copy_ns"],
+    ]  # fmt: skip
     assert known["busy_ns"] == found["busy_ns"] == length(*of.values())
 
 
@@ -137,3 +146,17 @@ def test_histograms_count_every_launch_once(compared: Database, logarithmic: str
             f"AND duration_ns {top} {high} + (CASE WHEN '{top}' = '<=' THEN 1e-6 ELSE -1e-6 END)",
         )
         assert inside == row["n"]
+
+
+def test_the_median_kernel_is_none_of_copies(tmp_path: Path) -> None:
+    """Of twenty kernels of 7 µs beside forty copies of 1 µs."""
+    program = Program()
+    for _ in range(20):
+        program.kernel(duration=7_000)
+        for _ in range(2):
+            program.copy("Memcpy DtoD (Device -> Device)", 1_000, blocks=False)
+            program.think(20_000)
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(program.write(tmp_path / "copies.json"))
+    (verdict,) = why.verdicts(database, ["copies"])
+    assert "the median kernel runs 7.00 µs" in "".join(one.sentence for one in verdict.advice)

@@ -119,9 +119,9 @@ def timeline(events: list[Event]) -> dict[str, int]:
 
 
 def overlap(events: list[Event]) -> dict[str, int]:
-    """What ran beside what: fills move bytes here."""
-    work, talk = spans(events, is_computation), spans(events, is_communication)
-    move = spans(events, is_copy, is_fill)
+    """What ran beside what: fills are computation."""
+    work, talk = spans(events, is_computation, is_fill), spans(events, is_communication)
+    move = spans(events, is_copy)
 
     def both(one: list[Interval], other: list[Interval]) -> int:
         return length(one) + length(other) - length(one + other)
