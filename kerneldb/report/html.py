@@ -22,7 +22,7 @@ from kerneldb.report.model import Chart, Report, Section, is_number, notes, show
 
 TIMELINE: Final = (
     "timeline_data.js", "timeline_picture.js", "timeline_facts.js", "timeline_hits.js", "timeline_address.js",
-    "timeline.js", "timeline_live.js",
+    "timeline_sums.js", "timeline.js", "timeline_live.js",
 )  # fmt: skip
 TOLD: Final = 5
 """Marks of a chart that its text names."""

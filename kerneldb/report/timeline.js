@@ -1,12 +1,15 @@
 /* A timeline that answers keys, the mouse and searches: what is chosen, what is linked with it, and what is said about it. */
 "use strict";
 const Timeline = (() => {
-  const {first, time, amount, several, element} = Packed, {TOP} = Drawing, GAPS = 1000, NAMED = 15, LEAST = 60, ROOM = 200;
+  const {first, time, amount, several, element} = Packed, {TOP} = Drawing, GAPS = 1000, LEAST = 60, ROOM = 200;
   const KEYS = [["drag, a d, ← →", "move"], ["wheel, w s, + −", "zoom"], ["shift + drag, r", "choose a range, what is shown"], ["0", "whole trace"], ["g, shift + g", "largest gap, next gap"],
     ["[ ]", "event before, after"], ["↑ ↓", "lane above, below"], ["o", "close the lane, open all"], ["f", "from a kernel or gap to the call, and back"], ["Enter", "zoom to the event"], ["/", "search: Enter goes on, Esc leaves the box, then n and shift + n"], ["Esc", "choose nothing, then end the search"]];
 
   /* Frames that are not of the program: PyTorch, Triton and Python's library, as in docs/why.md. */
   const LIBRARY = /(^|\/)(torch|triton)\/|^<|lib\/python[\d.]+\/(?!site-|dist-)|^(nn\.Module|threading|contextlib|functools|runpy)\b/;
+
+  /* Whether a Python frame is one of the program. */
+  function own(name) { return !LIBRARY.test(name); }
 
   /* What an event is in, as a word. */
   function within(lane) { return `in ${{annotations: "annotation", operators: "operator"}[lane.lane] ?? lane.lane}`; }
@@ -307,6 +310,16 @@ const Timeline = (() => {
       if (other) this.choose(other, true);
     }
 
+    /* The operator of the launch that ended a gap, and what its thread did: the line of the program or else what was innermost halfway, the line around the call, or the call that was waited for. */
+    ended({lane, i}) {
+      const host = this.after(lane, lane.start[i] + lane.length[i]), names = this.data.names, name = (one) => one && names[one.lane.name[one.i]];
+      const waited = /: (.+?)(?:, then |$)/.exec(names[lane.name[i]])?.[1];
+      if (!host) return {line: waited};
+      const [[near], [meanwhile]] = [host.lane.start[host.i], lane.start[i] + lane.length[i] / 2].map((t) => this.innermost(this.around(host.lane.place, t)));
+      const of = (found, kind) => found.find((one) => one.lane.lane === kind), call = meanwhile.find((one) => one.lane.lane !== "annotations");
+      return {operator: name(host.lane.lane === "operators" ? host : of(near, "operators")), line: name(of(meanwhile, "Python") ?? call ?? of(near, "Python")) ?? waited};
+    }
+
     /* The longest idle times as a list, at the times of the ruler. */
     list_gaps() {
       this.search.value = ""; this.matches = null;
@@ -379,8 +392,8 @@ const Timeline = (() => {
     /* The operators and annotations around a call, then the Python line of the program itself, and the other frames: each from the innermost. */
     innermost(around) {
       const inner = [...around].reverse(), python = inner.filter((one) => one.lane.lane === "Python");
-      const own = python.find((one) => !LIBRARY.test(this.data.names[one.lane.name[one.i]]));
-      return [[...inner.filter((one) => one.lane.lane !== "Python"), ...(own ? [own] : [])], python.filter((one) => one !== own)];
+      const line = python.find((one) => own(this.data.names[one.lane.name[one.i]]));
+      return [[...inner.filter((one) => one.lane.lane !== "Python"), ...(line ? [line] : [])], python.filter((one) => one !== line)];
     }
 
     /* What the thread did in a gap until the call that ended it: for how long it was in no call, and what was open halfway that is not around that call. */
@@ -419,42 +432,14 @@ const Timeline = (() => {
       return best && this.linked(best)[0];
     }
 
-    tell_range() {
-      const [from, to] = this.range, sums = new Map(), busy = new Map(), names = this.data.names;
-      for (const lane of this.data.lanes) {
-        const kind = lane.lane === "idle" ? "idle" : lane.launches ? "GPU" : lane.lane;
-        if (!sums.has(kind)) sums.set(kind, [new Float64Array(names.length + 1), new Float64Array(names.length + 1)]);
-        const [spent, counts] = sums.get(kind);  // by place of the name; at the end, what is summed
-        let sum = 0;
-        for (let i = first(this.ends(lane), from); i < lane.n && lane.start[i] < to; i++) {
-          const share = Math.min(to, lane.start[i] + lane.length[i]) - Math.max(from, lane.start[i]);
-          if (share < 0) continue;
-          const many = lane.many?.[i] > 1, took = many ? lane.busy[i] * share / Math.max(1, lane.length[i]) : share, name = many ? names.length : lane.name[i];
-          sum += took; spent[name] += took; counts[name] += lane.many?.[i] ?? 1;
-        }
-        if (lane.launches || lane.lane === "idle") busy.set(this.key(lane), (busy.get(this.key(lane)) ?? 0) + sum);
-      }
-      const kinds = ["GPU", "idle", "operators", "API calls"].filter((kind) => sums.has(kind));
-      this.tell_sums([...[...busy].map(([key, sum]) => [key.split("\n")[1], key.split("\n")[0], "", sum]), ...kinds.flatMap((kind) => this.most(kind, ...sums.get(kind)))]);
-    }
-
-    /* The names with most time as rows of a table; one name may have several categories, and a place for each. */
-    most(kind, spent, counts) {
-      const found = new Map();
-      counts.forEach((n, place) => {
-        if (!n) return;
-        const name = this.data.names[place] ?? "shorter ones, summed", held = found.get(name) ?? [0, 0];
-        found.set(name, [held[0] + spent[place], held[1] + n]);
-      });
-      return [...found].sort((one, other) => other[1][0] - one[1][0]).slice(0, NAMED).map(([name, [sum, n]]) => [kind, name, n.toLocaleString("en"), sum]);
-    }
+    tell_range() { this.tell_sums(Sums.rows(this, ...this.range)); }
 
     tell_sums(rows) {
       const [from, to] = this.range, table = element("table"), head = element("tr");
       for (const title of ["", "name", "n", "time in the range", "%"]) head.append(element("th", title));
       table.append(head);
       for (const [kind, name, n, sum] of rows) { const line = element("tr"); for (const cell of [kind, name, n, time(Math.round(sum)), (100 * sum / (to - from)).toFixed(1)]) line.append(element("td", cell)); table.append(line); }
-      this.say(false, element("p", `${time(Math.round(to - from))} from ${this.clock(from)}; % of it, all GPUs and streams together`), table);
+      this.say(false, element("p", `${time(Math.round(to - from))} from ${this.clock(from)}; % of it. ${rows.some(([kind]) => kind === "outside") ? "Of each GPU busy, idle and outside make up the range; n" : "N"}ames are of all GPUs and threads, with what is nested in them`), table);
     }
 
     /* Tell this below the drawing; what is no answer (`waits`) may be out of sight. */
@@ -469,5 +454,5 @@ const Timeline = (() => {
     }
   }
 
-  return {View, within, holds};
+  return {View, within, holds, own};
 })();

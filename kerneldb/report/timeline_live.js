@@ -115,7 +115,7 @@ Timeline.Live = class extends Timeline.View {
 
   async next(by) {
     const text = this.search.value.trim();
-    if (!text) return;
+    if (!text || this.hits.only) return super.next(by);  // of a kind, or of gaps, those in view
     const at = this.chosen ? this.chosen.lane.start[this.chosen.i] : this.from;
     const found = await (await this.ask("/find", {text, at, ...(by < 0 ? {back: 1} : {})})).json();
     if (!found) { this.said.textContent = "no further one"; return; }
@@ -165,6 +165,7 @@ Timeline.Live = class extends Timeline.View {
   }
 
   async tell_range() {
+    if (!this.whole.window[2]) { super.tell_range(); return; }  // each event is here
     const [from, to] = this.range, rows = await (await this.ask("/sums", {from: Math.floor(from), to: Math.ceil(to)})).json();
     this.tell_sums(rows.map((row) => [row.kind, row.name, row.n.toLocaleString("en"), row.total_ns]));
   }

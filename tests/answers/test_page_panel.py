@@ -106,6 +106,37 @@ def test_the_mouse_over_it_gives_it_the_arrows_too(page: Page) -> None:
     assert page.run(f"{VIEW}.from") > before
 
 
+def press(page: Page, text: str) -> None:
+    """A button of the list of a search, whose text begins so."""
+    page.run(
+        f"[...document.querySelectorAll('.tl-hits button')].find((one) => one.textContent.startsWith('{text}')).click()"
+    )
+
+
+PRESSED = "[...document.querySelectorAll('.tl-hits [aria-pressed=true]')].map((one) => one.textContent)"
+
+
+@needs_browser
+def test_a_search_shows_one_kind_of_its_hits(page: Page, database: Database) -> None:
+    counts = {
+        kind: database.sql(f"SELECT count(*) AS n FROM {relation} WHERE {name} ILIKE '%mem%'").rows()[0]["n"]
+        for kind, relation, name in (("launches", "kernels", "short_name"), ("API calls", "api_calls", "name"))
+    }
+    page.press("/", *"mem")
+    assert page.run(PRESSED) == ["all", "time"]
+    for kind, n in counts.items():
+        press(page, f"{kind} ({n:,})")
+        assert page.run(f"{VIEW}.hits.found.length") == n > 0
+        assert page.run("document.activeElement.textContent") == f"{kind} ({n:,})"
+    press(page, "duration")
+    assert page.run(PRESSED) == [f"API calls ({counts['API calls']:,})", "duration"]
+    page.run(f"{VIEW}.search.focus()")
+    page.press("Enter")
+    assert page.run(f"{VIEW}.chosen.lane.lane") == "API calls"
+    press(page, "all")
+    assert page.run(f"{VIEW}.hits.found.length") > sum(counts.values())
+
+
 @needs_browser
 def test_a_search_lists_events_before_what_is_derived_of_them(page: Page, database: Database) -> None:
     (row,) = database.sql(
@@ -119,7 +150,7 @@ def test_a_search_lists_events_before_what_is_derived_of_them(page: Page, databa
     page.press("Enter")
     assert page.run(f"{VIEW}.chosen.lane.start[{VIEW}.chosen.i] + {VIEW}.data.origin") == row["first_ns"]
     assert page.run("document.querySelector('.tl-hits [aria-current] button').textContent") == found[0][0]
-    page.run("[...document.querySelectorAll('.tl-hits button')].find((one) => !one.className).click()")
+    press(page, "duration")
     assert hits(page)[0][3] == page.run(f"Packed.time({row['most_ns']})"), "longest first"
     page.run("document.querySelectorAll('.tl-hits .tl-link')[1].click()")
     assert page.run(f"{VIEW}.title({VIEW}.chosen)") == hits(page)[1][0]
@@ -148,7 +179,11 @@ def test_the_largest_gaps_are_listed_at_the_times_of_all_other_answers(page: Pag
     found = hits(page)
     assert len(found) == len(rows)
     told = [[page.run(f"Packed.time({row['at_ns']})"), page.run(f"Packed.time({row['gap_ns']})")] for row in rows[:3]]
-    assert [one[2:] for one in found[:3]] == told
+    assert [one[1:3] for one in found[:3]] == told
+    causes = database.sql("SELECT device, cause, next_op FROM idle_gaps() ORDER BY gap_ns DESC, at_ns").rows()
+    for cells, row in zip(found[:5], causes, strict=False):
+        assert [cells[0], *cells[3:5]] == [f"GPU {row['device']}", row["cause"], row["next_op"]]
+    assert any(".py(" in cells[5] for cells in found[:5])
     page.press("n")
     assert page.run(f"{VIEW}.chosen.lane.length[{VIEW}.chosen.i]") == rows[0]["gap_ns"]
     page.press("Escape", "Escape")

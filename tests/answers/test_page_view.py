@@ -178,3 +178,45 @@ def test_the_first_tab_leads_to_the_timeline(page: Page, address: str) -> None:
     assert page.run(f"[{VIEW}.box.getBoundingClientRect().top < 50, {VIEW}.visible() > 100]") == [True, True]
     page.press("ArrowRight", "w")
     assert page.run(f"{VIEW}.from") > 0
+
+
+def test_parts_of_a_gpu_make_up_the_range(page: Page, database: Database) -> None:
+    """Busy, idle and what is before the first and after the last launch, in a range that is wider than the trace."""
+    (row,) = database.sql(
+        "SELECT max(end_ns) - min(start_ns) AS span_ns, (SELECT sum(gap_ns) FROM idle_gaps())::BIGINT AS idle_ns "
+        "FROM kernels"
+    ).rows()
+    rows = page.run(f"Sums.rows({VIEW}, -1000, {VIEW}.end + 1000)")
+    told = {kind: ns for kind, name, n, ns in rows if name.startswith("GPU 0") and not n}
+    end = page.run(f"{VIEW}.end")
+    assert told["idle"] == row["idle_ns"]
+    assert told["busy"] == row["span_ns"] - row["idle_ns"]
+    assert told["outside"] == end + 2000 - row["span_ns"]
+    assert {kind: ns for kind, *_, ns in page.run(f"Sums.rows({VIEW}, -900, 0)")}["outside"] == 900
+
+
+def test_sums_have_the_lanes_that_are_open(tmp_path: Path, tab: Page) -> None:
+    """Of Python the time in each line of the program without that of the lines within it."""
+    made, host = [], {"ph": "X", "pid": 1, "tid": 1}
+    frames = [("train.py(5): main", 0, 100), ("torch/nn/module.py(9): call", 10, 50), ("model.py(7): forward", 20, 30)]
+    for number, (name, start, took) in enumerate([*frames, ("data.py(3): load", 70, 20)]):
+        marked = {"Python id": number, "Python parent id": None}
+        made.append({**host, "cat": "python_function", "name": name, "ts": start, "dur": took, "args": marked})
+    made.append({**host, "cat": "user_annotation", "name": "step", "ts": 0, "dur": 60})
+    placed = {"device": 0, "stream": 7, "correlation": 5}
+    made.append({**host, "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 30, "dur": 10, "args": placed})
+    (tmp_path / "plain.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": made}))
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(tmp_path / "plain.json", name="plain")
+    (tmp_path / "page.html").write_text(html.page(gather.single(database, ["plain"])), encoding="utf-8")
+    tab.go((tmp_path / "page.html").as_uri())
+    sums = f"Sums.rows({VIEW}, 0, {VIEW}.end)"
+    assert "Python" not in {kind.split(",")[0] for kind, *_ in tab.run(sums)}, "closed"
+    tab.run(f"{VIEW}.closed.clear()")
+    rows = [(kind.split(",")[0], name, ns) for kind, name, n, ns in tab.run(sums)]
+    assert [row for row in rows if row[0] in {"annotations", "Python"}] == [
+        ("annotations", "step", 60_000),
+        ("Python", "train.py(5): main", 50_000),
+        ("Python", "model.py(7): forward", 30_000),
+        ("Python", "data.py(3): load", 20_000),
+    ]
