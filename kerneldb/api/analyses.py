@@ -5,10 +5,12 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kerneldb.api.queries import ask, require, require_traces, rows, selected, selecting, statement, table
 from kerneldb.errors import GateError, UsageError
+from kerneldb.output.text import shorten
+from kerneldb.output.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +23,12 @@ Pair = tuple[str, str]
 
 THRESHOLD: Final = 0.03
 """Changes of a kernel's mean up to this share count as none."""
+QUIET: Final = frozenset({"unchanged", "noise"})
+"""Verdicts of kernels that no table shows, unless their time matters to the total."""
+CHANGED: Final = frozenset({"slower", "faster", "only before", "only after"})
+"""Verdicts beyond doubt."""
+DOUBTS: Final = {"noise": "within chance", "too few": "too few launches to tell", "unchanged": "below the threshold"}
+NAME_CELLS: Final = 60
 FUSED: Final = "_fused_"
 """What the names of kernels hold that PyTorch's compiler fused."""
 
@@ -38,7 +46,7 @@ class Difference:
 
     Totals in ns. `common_shift_pct` is what all kernels have in common, None where too few match by signature to tell;
     `by_verdict` counts rows. `steady_state` are the iterations before and after, where both sides have some. `gpus` has
-    the names of the GPUs of each side, as far as they are known.
+    the names of the GPUs of each side, as far as they are known. `threshold` is the share that counts as no change.
     """
 
     table: pa.Table
@@ -48,6 +56,49 @@ class Difference:
     by_verdict: dict[str, int]
     steady_state: tuple[SteadyState, SteadyState] | None = None
     gpus: tuple[list[str], ...] = ()
+    threshold: float = THRESHOLD
+
+    def shown(self) -> list[bool]:
+        """Which rows tables show: what changed, and what matters to the total whatever its verdict.
+
+        That is what changed the total by more than the threshold; and where the rows shown leave more of its change
+        than that, the largest of the others.
+        """
+        rows = self.table.select(["verdict", "n_before", "n_after", "delta_ns"]).to_pylist()
+        limit_ns = self.threshold * self.before_ns
+        shown = [
+            row["verdict"] not in QUIET or row["n_before"] != row["n_after"] or abs(row["delta_ns"]) > limit_ns
+            for row in rows
+        ]
+        left_ns = sum(row["delta_ns"] for row, is_shown in zip(rows, shown, strict=True) if not is_shown)
+        for place, row in enumerate(rows):  # the largest changes come first
+            if abs(left_ns) <= limit_ns:
+                break
+            if not shown[place] and row["delta_ns"] * left_ns > 0:
+                shown[place] = True
+                left_ns -= row["delta_ns"]
+        return shown
+
+    def doubt(self) -> str | None:
+        """A sentence on what is known where the total changed, and not by kernels that changed beyond doubt.
+
+        None where these leave no more of the change than the threshold, as where the total changed by less.
+        """
+        rows, limit_ns = self.table.to_pylist(), self.threshold * self.before_ns
+        certain = [row for row in rows if row["verdict"] in CHANGED]
+        left_ns = self.after_ns - self.before_ns - sum(row["delta_ns"] for row in certain)
+        largest = self._largest_doubt(left_ns)
+        if largest is None or abs(left_ns) <= limit_ns or abs(self.after_ns - self.before_ns) <= limit_ns:
+            return None
+        if abs(self.common_shift_pct or 0) > 100 * self.threshold and largest["verdict"] == "unchanged":
+            return f"no kernel explains the change by itself: all shifted together by {self.common_shift_pct:+.2f} %"
+        begin = "no kernel changed beyond doubt" if not certain else f"{_signed(left_ns)} is in no kernel beyond doubt"
+        return f"{begin}; the largest part: {_of_row(largest)}"
+
+    def _largest_doubt(self, left_ns: int) -> dict[str, Any] | None:
+        """Of the rows that did not change beyond doubt the one with most of `left_ns`."""
+        others = (row for row in self.table.to_pylist() if row["verdict"] not in CHANGED)
+        return next((row for row in others if row["delta_ns"] * left_ns > 0), None)
 
     @property
     def delta_pct(self) -> float | None:
@@ -102,10 +153,22 @@ class Difference:
         ]
         what, change = self.grown()
         if change >= limit_pct:
-            reasons.insert(0, f"{what}: +{change:.1f} %")
+            doubt = self.doubt()
+            reasons.insert(0, f"{what}: +{change:.1f} %" + (f", but {doubt}" if doubt else ""))
         if reasons:
             shown = "; ".join(reasons[:3]) + (f"; and {len(reasons) - 3} more" if len(reasons) > 3 else "")  # noqa: PLR2004
             raise GateError(f"over the limit of {limit_pct:g} %: {shown}")
+
+
+def _of_row(row: dict[str, Any]) -> str:
+    """The kernel of a row with its change, and why that is in doubt."""
+    few = "other numbers of launches" if row["n_before"] != row["n_after"] and row["verdict"] in QUIET else None
+    facts = [few or DOUBTS.get(row["verdict"], row["verdict"]), *filter(None, [row["changed_in"]])]
+    return f"{_signed(row['delta_ns'])} ({'; '.join(facts)}) of {shorten(str(row['kernel']), NAME_CELLS)}"
+
+
+def _signed(ns: float) -> str:
+    return ("+" if ns > 0 else "") + duration(ns)
 
 
 def other_gpus(gpus: Sequence[Sequence[str]], *, names_differ: bool) -> str | None:
@@ -159,6 +222,7 @@ def difference(
         dict(collections.Counter(row["verdict"] for row in sums)),
         (steady_state[0], steady_state[1]) if len(steady_state) == len(sides) else None,
         gpus(warehouse, before, after),
+        threshold,
     )
 
 

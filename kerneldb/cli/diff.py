@@ -31,14 +31,17 @@ if TYPE_CHECKING:
 
 ROWS: Final = 20
 SHOWN: Final = (
-    "kernel", "op", "verdict", "matched_by", "n_before", "n_after", "total_before_ns", "total_after_ns", "delta_ns",
-    "delta_pct", "count_delta_ns", "mean_delta_ns", "mean_before_ns", "mean_after_ns", "own_delta_pct",
+    "kernel", "op", "verdict", "changed_in", "matched_by", "n_before", "n_after", "total_before_ns", "total_after_ns",
+    "delta_ns", "delta_pct", "count_delta_ns", "mean_delta_ns", "mean_before_ns", "mean_after_ns", "own_delta_pct",
     "p_value", "gemm_m", "gemm_n", "gemm_k", "gemm_batch", "grid_x", "grid_y", "grid_z", "bytes",
 )  # fmt: skip
 BOTH: Final = 2
 LIST_CELLS: Final = 72
 """So wide is a list of names in a table, which `--wide` and other formats have whole."""
-QUIET: Final = ("unchanged", "noise")
+FORWARD_ONLY: Final = (
+    "module is what launched in the forward pass; backward launches have none, and are in the row without a name. With "
+    "the module of their forward call: kerneldb report --compare, kerneldb analyze modules"
+)
 BY: Final = ("op", "module", "category", "phase", "dtype", "kernel", "cause", "fusion")
 
 
@@ -94,8 +97,10 @@ def diff(
     the same factor, as with lower clocks, that factor is printed once, and own_delta is what is left. `slower` and
     `faster` are changes over --threshold beyond it which pass two tests at 5 % (Holm's correction for many tests): a
     Mann-Whitney test over the launches, and whether the kernel moved more than kernels do from one recording to the
-    next. `noise` is over the threshold and not beyond chance, `too few` has too few launches to tell. More than two
-    traces, with registers, occupancy and throughput, are side by side in `kerneldb analyze compare`.
+    next. Each place that launches a kernel (its module, else its position in an iteration) is tested by itself, too:
+    changed_in says which changed, where others did not. `noise` is over the threshold and not beyond chance, `too few`
+    has too few launches to tell; both are shown where they make the total change by more than the threshold. More
+    traces than two are side by side in `kerneldb analyze compare`, with registers, occupancy and throughput.
 
     With --by, rows are sums, such as of operators; the time that ranks waited for each other has its own row.
     --by fusion is for programs whose kernels differ, such as one and the same compiled: which operators of a typical
@@ -123,7 +128,7 @@ def diff(
 
     found = open_database(lock_timeout=READ_WAIT_S).diff(before, after, where=where, threshold=threshold / 100)
     note(summary(before, after, found))
-    for remark in found.remarks():
+    for remark in filter(None, (found.doubt(), *found.remarks())):
         note(remark)
     draw("diff", found.table.to_pylist() if plot else [], plot)
     shown = _shown(found, everything=everything) if output.format == "table" else found.table
@@ -159,9 +164,10 @@ def _by(
     totals = [sum(table[f"total_{side}_ns"].to_pylist()) for side in ("before", "after")]
     what = "wall time" if by == "cause" else "GPU time"
     note(f"{before} -> {after}: {what} {duration(totals[0])} -> {duration(totals[1])}")
-    note_unknown(by, Result(table), "name")
+    if not note_unknown(by, Result(table), "name") and by == "module" and None in table["name"].to_pylist():
+        note(FORWARD_ONLY)
     if output.format == "table":
-        table = (table if everything else _without(table, "change", QUIET)).rename_columns({"name": by})
+        table = (table if everything else _without(table, "change", ("unchanged",))).rename_columns({"name": by})
     emit_rows(Result(table), output, limit, ROWS, "delta_ns", "count_delta_ns", "mean_delta_ns")
 
 
@@ -190,16 +196,11 @@ def _counters(
 
 
 def _shown(found: Difference, *, everything: bool) -> pa.Table:
-    """What changed: the kernels whose mean or number of launches did."""
+    """What changed: the kernels whose mean or number of launches did, and those that matter to the total."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     table = found.table.select(SHOWN)
-    quiet = pc.and_(
-        pc.is_in(table["verdict"], pa.array(QUIET)),
-        pc.equal(pc.fill_null(table["n_before"], 0), pc.fill_null(table["n_after"], 0)),
-    )
-    return table if everything else table.filter(pc.invert(quiet))
+    return table if everything else table.filter(pa.array(found.shown(), pa.bool_()))
 
 
 def _without(table: pa.Table, column: str, values: tuple[str, ...]) -> pa.Table:

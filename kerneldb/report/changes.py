@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 100
 OTHERS: Final = 20
-QUIET: Final = frozenset({"unchanged", "noise"})
 SIDES: Final = 2
 OWN: Final = "The own Δ of a kernel is the change of its mean beyond the shift that all kernels have in common."
 TIMES: Final = ("total_before_ns", "total_after_ns", "delta_ns")
@@ -38,6 +37,7 @@ CHANGES: Final = (
     contents.OPERATOR,
     Column("problem", "problem"),
     Column("verdict", "verdict"),
+    Column("changed_in", "changed in"),
     Column("matched_by", "matched by"),
     Column("n_before", "launches before", "count"),
     Column("n_after", "after", "count"),
@@ -68,10 +68,11 @@ SUMS: Final = (
     Column("total_after_ns", "after", "ns"),
     Column("delta_ns", "Δ", "ns"),
 )
+DELTA_PCT: Final = Column("delta_pct", "Δ %", "percent")
 MODULES: Final = Plan(
     "changed_modules",
-    "Modules, as a tree",
-    (Column("module", "module", "code"), *SUMS, Column("self_delta_ns", "Δ of its own launches", "ns")),
+    "Modules, as a tree; backward launches count with the module of their forward call",
+    (Column("module", "module", "code"), *SUMS, DELTA_PCT, Column("self_delta_ns", "Δ of its own launches", "ns")),
     "No modules: record with_stack=True, or modules of PyTorch by kerneldb record.",
 )
 OPERATORS: Final = Plan(
@@ -141,8 +142,9 @@ def comparison(
 
 def _times(found: Difference, names: dict[str, Any]) -> list[Section]:
     rows = [{**row, "problem": _problem(row)} for row in found.table.to_pylist()]
-    changed = [row for row in rows if row["verdict"] not in QUIET]
-    others = [row for row in rows if row["verdict"] in QUIET]
+    shown = found.shown()
+    changed = [row for row, is_shown in zip(rows, shown, strict=True) if is_shown]
+    others = [row for row, is_shown in zip(rows, shown, strict=True) if not is_shown]
     sql, by_verdict = (literal(statement(name), names) for name in ("analysis_diff", "report_changed_verdicts"))
     top = [
         {"kernel": str(row["kernel"])[:ALL_SHORT], "delta_ms": row["delta_ns"] / 1e6, "verdict": row["verdict"]}
@@ -189,4 +191,5 @@ def _sums(found: Difference) -> str:
         if shift is None
         else f"All kernels together shifted by {shift:+.2f} %."
     )
-    return f"GPU time {duration(found.before_ns)} before, {duration(found.after_ns)} after{change}. {shifted}"
+    known = f" {doubt[0].upper()}{doubt[1:]}." if (doubt := found.doubt()) else ""
+    return f"GPU time {duration(found.before_ns)} before, {duration(found.after_ns)} after{change}. {shifted}{known}"

@@ -3,8 +3,7 @@
 --
 -- 1. Of the launches: Mann-Whitney. Without launches (reports that hold sums only) Welch's test takes its place. 2. Of the two recordings: launches
 -- of one recording share their clock, addresses and neighbours, so that means differ from one recording to the next by more than the scatter
--- of launches suggests; `spread` has by how much, and where it is not known, the first decides. Holm's correction is for all rows compared, tested or not. erfc: Chebyshev fit, relative error under 1.2e-7
--- (Press et al., Numerical Recipes, 6.2).
+-- of launches suggests; `spread` has by how much, and where it is not known, the first decides. Holm's correction is for all rows compared, tested or not.
 CREATE OR REPLACE MACRO _diff_tests(pairs, ranks, threshold) AS TABLE
 WITH scored AS (
     SELECT
@@ -33,27 +32,8 @@ WITH scored AS (
     LEFT JOIN query_table(ranks) AS r USING (row_key)
 ),
 
-probable AS (
-    SELECT *, CASE WHEN z IS NOT NULL THEN 1 / (1 + z / sqrt(2) / 2) END AS t FROM scored
-),
-
 tested AS (
-    SELECT
-        * EXCLUDE (t),
-        t * exp(
-            -z * z / 2 - 1.26551223 + t * (
-                1.00002368 + t * (
-                    0.37409196 + t * (
-                        0.09678418 + t * (
-                            -0.18628806 + t * (
-                                0.27886807 + t * (-1.13520398 + t * (1.48851587 + t * (-0.82215223 + t * 0.17087277)))
-                            )
-                        )
-                    )
-                )
-            )
-        ) AS raw_p
-    FROM probable
+    SELECT *, _two_sided_p(z) AS raw_p FROM scored
 ),
 
 ordered AS (

@@ -6,7 +6,8 @@
 --
 -- A row changed where its own shift, beyond the one that all kernels have in common (clocks, temperature), is over `threshold` and stays under 5 % in
 -- two tests: of its launches, and of the two recordings, whose means differ by more than the spread of their launches explains (spread_pct). With fewer
--- than five kernels that spread is not known, and the launches alone decide.
+-- than five kernels that spread is not known, and the launches alone decide. Where launches of a row come from several places (modules, else positions
+-- in an iteration) that are the same on both sides, each place is tested too, and a place that changed as the row did makes the row changed.
 --
 -- Arguments:
 --   before_trace: name, run, label, or a pattern of one (`*` any text): all traces that it finds are one side.
@@ -31,11 +32,13 @@
 --   common_shift_pct DOUBLE [%]: Median change of the means of all kernels that match by signature; NULL where fewer than five compare.
 --   own_delta_pct DOUBLE [%]: Change of the mean beyond the common shift.
 --   spread_pct DOUBLE [%]: What means of kernels of this length move from one recording to the next, read off all kernels; NULL with fewer than five.
---   test VARCHAR: Test of the launches: Mann-Whitney, or Welch where only sums are known.
---   p_value DOUBLE: p-value of the less certain of the two tests, after Holm's correction for all rows compared.
+--   test VARCHAR: Test of the launches: Mann-Whitney, that of the launches of one place (Mann-Whitney by place), or Welch where only sums are known.
+--   p_value DOUBLE: p-value of the less certain of the two tests, corrected for all rows compared, and by place for all places.
 --   effect DOUBLE: Probability that a launch after lasts longer than one before, without the common shift (0.5: neither).
---   verdict VARCHAR: slower, faster, unchanged, noise (over the threshold but within chance), too few (no test possible), no times, only before, only
---     after.
+--   verdict VARCHAR: slower, faster, unchanged, noise (over the threshold but within chance), too few (too few launches to tell), no times, only
+--     before, only after.
+--   changed_in VARCHAR: The launches after that changed, where those at other places of the program did not: how many, and in which modules or at which
+--     position among the launches of the row in an iteration; NULL where the places are not known, or none differs from the others.
 --   kernel_before VARCHAR: Short name before.
 --   kernel_after VARCHAR: Short name after.
 --   signature_before VARCHAR: Signature before with the most time.
@@ -52,14 +55,24 @@ _members AS (FROM _diff_kernels('_sides')),
 _pairs AS (FROM _diff_pairs('_members', threshold)),
 
 _launches AS (
-    SELECT trace, signature_id, duration_ns, is_primary
+    SELECT trace, device, signature_id, start_ns, launch_index, duration_ns, is_primary, module, iteration
     FROM (FROM query_table(source) UNION ALL BY NAME SELECT NULL::BOOLEAN AS is_primary WHERE false)
     WHERE timing = 'timeline' AND duration_ns IS NOT NULL
 ),
 
--- The launches of the rows that may have changed.
+-- The launches of the rows that may have changed, each with its place in the program.
 _samples AS (
-    SELECT m.row_key, m.side, l.duration_ns / CASE WHEN m.side = 'after' THEN p.common_ratio ELSE 1 END AS value
+    SELECT
+        m.row_key,
+        m.side,
+        l.duration_ns / CASE WHEN m.side = 'after' THEN p.common_ratio ELSE 1 END AS value,
+        CASE
+            WHEN l.module IS NOT NULL THEN l.module
+            WHEN l.iteration IS NOT NULL THEN
+                'number ' || row_number() OVER (
+                    PARTITION BY m.row_key, m.side, l.trace, l.device, l.iteration, l.module IS NULL ORDER BY l.start_ns, l.launch_index
+                ) || ' of an iteration'
+        END AS place
     FROM _launches AS l
     INNER JOIN (SELECT side, trace, bool_and(is_stand_in) AS is_stand_in FROM _sides WHERE origin = 'launches' GROUP BY side, trace) AS t
         ON l.trace = t.trace AND (coalesce(l.is_primary, true) OR t.is_stand_in)
@@ -70,7 +83,24 @@ _samples AS (
 
 _ranks AS (FROM _mann_whitney('_samples')),
 
-_tested AS (FROM _diff_tests('_pairs', '_ranks', threshold))
+_tested AS (FROM _diff_tests('_pairs', '_ranks', threshold)),
+
+_places AS (FROM _diff_places('_pairs', '_samples', threshold)),
+
+_located AS (
+    SELECT
+        t.* EXCLUDE (test, p_value),
+        CASE WHEN t.p_value >= 0.05 AND w.p_value < 0.05 THEN 'Mann-Whitney by place' ELSE t.test END AS test,
+        CASE WHEN t.p_value >= 0.05 AND w.p_value < 0.05 THEN w.p_value ELSE t.p_value END AS p_value,
+        w.is_too_few OR (
+            -- All launches lie apart, and of so few that is no proof.
+            effect IN (0, 1) AND timed_before >= 3 AND timed_after >= 3 AND abs(own_change) >= 1.96 * coalesce(spread, 0)
+            AND 2 * exp(lgamma(timed_before + 1) + lgamma(timed_after + 1) - lgamma(timed_before + timed_after + 1)) * compared >= 0.05
+        ) AS is_too_few,
+        w.changed_in
+    FROM _tested AS t
+    LEFT JOIN _places AS w USING (row_key)
+)
 
 SELECT
     coalesce(kernel_after, kernel_before) AS kernel,
@@ -101,14 +131,15 @@ SELECT
         WHEN matched_by LIKE 'only%' THEN matched_by
         WHEN ratio IS NULL THEN 'no times'
         WHEN abs(own_change) <= threshold THEN 'unchanged'
-        WHEN p_value IS NULL THEN 'too few'
+        WHEN p_value IS NULL OR (p_value >= 0.05 AND is_too_few) THEN 'too few'
         WHEN p_value >= 0.05 THEN 'noise'
         WHEN own_change > 0 THEN 'slower'
         ELSE 'faster'
     END AS verdict,
+    changed_in,
     kernel_before,
     kernel_after,
     signature_before,
     signature_after
-FROM _tested
+FROM _located
 ORDER BY abs(total_after_ns - total_before_ns) DESC, row_key;

@@ -30,7 +30,7 @@ CREATE TABLE launches (
     phase VARCHAR,  -- Outermost annotation (NVTX, roctx, record_function) around the launch, below the step of the profiler: prefill or decode, for
     -- example. NULL outside of all.
     range_path VARCHAR,  -- Names of all annotations around the launch, from the outermost, with / between.
-    module VARCHAR,  -- nn.Module that launched it, where recorded.
+    module VARCHAR,  -- nn.Module that launched it, where recorded. Backward launches have none: `module_tree` counts them with that of their forward call.
     python_line VARCHAR,  -- Python file and line that launched it: the innermost frame with a line around the launching call. NULL where no frames
     -- were recorded.
     shared_bytes BIGINT,  -- [bytes] Shared memory (LDS) per block, in total.

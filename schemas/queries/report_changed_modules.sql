@@ -1,4 +1,4 @@
--- GPU time by module of the network before and after, as a tree: with what each calls, and its own.
+-- GPU time by module of the network before and after, as a tree: with what each calls, and its own. Backward launches count with their forward call.
 WITH earlier AS (
     FROM kernels WHERE trace IN (SELECT trace FROM _traces_named($before))
 ),
@@ -20,6 +20,7 @@ SELECT
     coalesce(sum(total_ns) FILTER (side = 'before'), 0)::BIGINT AS total_before_ns,
     coalesce(sum(total_ns) FILTER (side = 'after'), 0)::BIGINT AS total_after_ns,
     total_after_ns - total_before_ns AS delta_ns,
+    100::DOUBLE * delta_ns / nullif(total_before_ns, 0) AS delta_pct,
     (coalesce(sum(self_ns) FILTER (side = 'after'), 0) - coalesce(sum(self_ns) FILTER (side = 'before'), 0))::BIGINT AS self_delta_ns
 FROM sides
 WHERE EXISTS (FROM sides WHERE module <> '(outside of modules)')

@@ -8,7 +8,7 @@
 -- Columns:
 --   trace: as in kernels
 --   path VARCHAR: The modules around it and itself, with dots between.
---   module: as in kernels
+--   module VARCHAR: The module itself. Backward launches count with that of their forward call.
 --   depth BIGINT: Number of modules around it.
 --   n BIGINT: Launches of it and of what it calls.
 --   self_ns BIGINT [ns]: Summed duration of its own launches.

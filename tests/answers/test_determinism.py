@@ -37,7 +37,7 @@ FOLLOWING = (
 )  # fmt: skip
 """What only picks or names the rows of another answer."""
 STEPS = (
-    "_diff_kernels", "_diff_pairs", "_diff_sides", "_diff_tests", "_kernel_order", "_kernel_periods",
+    "_diff_kernels", "_diff_pairs", "_diff_places", "_diff_sides", "_diff_tests", "_kernel_order", "_kernel_periods",
     "_kernels_by_trace", "_labelled_launches", "_mann_whitney", "_matched", "_repeat_streaks", "_roofline_traffic",
     "_roofline_work", "_step_launches", "_window_energy",
     "_host_waits", "_main_place", "_wait_credits", "_wall_exchanges", "_wall_held",
@@ -83,7 +83,7 @@ MACROS = {name: "'selection'" for name, kind in OBJECTS.items() if kind == "macr
     "window_power": "",
 }
 """What each macro is asked; a new one is asked about the selection."""
-VALUES = ("_cache_order", "_is_library_frame")
+VALUES = ("_cache_order", "_is_library_frame", "_two_sided_p")
 """Macros that are a value and no table."""
 
 ORDERED = re.compile(r"^ORDER BY|^(?:FROM|SELECT).* ORDER BY ", re.MULTILINE)

@@ -253,3 +253,24 @@ def test_a_side_without_times_is_told_from_one_that_got_faster(pair: Path) -> No
             assert said in text_of(app)
 
     run(pair, flow)
+
+
+def test_the_screen_is_not_empty_where_the_total_changed(tmp_path: Path) -> None:
+    """One launch of a kernel proves nothing, and is half of the time."""
+    warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
+    for name, gemm in (("one", 1_000), ("two", 1_900)):
+        warehouse.commit(make(name, (Launch("gemm", 0, gemm), *repeated("add", 400, 3, 1))))
+
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        table = app.query_one(Table)
+        assert [(row["kernel"], row["verdict"]) for row in [table.rows.row(0) or {}]] == [("gemm", "too few")]
+        assert "? too few" in text_of(app)
+        assert (
+            "no kernel changed beyond doubt; the largest part: +900 ns (too few launches to tell) of gemm"
+            in text_of(app)
+        )
+        await press(pilot, "plus", "plus", "plus", "plus")
+        assert pane_of(app).threshold == 50
+        assert "beyond doubt" not in text_of(app)
+
+    run(warehouse.path, flow)

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 THRESHOLDS: Final = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
 """Percent; 3 is what the command line takes."""
-QUIET: Final = frozenset({"unchanged", "noise"})
-MARKS: Final = {"slower": "▲", "faster": "▼", "only before": "−", "only after": "+", "unchanged": "=", "noise": "~"}
+MARKS: Final = {
+    "slower": "▲", "faster": "▼", "only before": "−", "only after": "+", "unchanged": "=", "noise": "~", "too few": "?",
+}  # fmt: skip
 HUES: Final[dict[str, Hue]] = {"slower": "red", "faster": "green", "only before": "cyan", "only after": "magenta"}
 SIDES: Final = 2
 PICKED_WIDTH: Final = 66
@@ -181,12 +182,11 @@ class DiffPane(Pane):
         if self.found is None or self.asked is None:
             return
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         found = self.found.table
         found = found.append_column(PLACE, pa.array(range(found.num_rows), pa.int64()))
         if not self.quiet_shown:
-            found = found.filter(pc.invert(pc.is_in(found["verdict"], pa.array(sorted(QUIET)))))
+            found = found.filter(pa.array(self.found.shown(), pa.bool_()))
         rows = ArrowRows(found)
         if self._sort is not None:
             rows = rows.sorted_by(self._sort[0], descending=self._sort[1], then=[(PLACE, "ascending")])
@@ -249,6 +249,8 @@ class DiffPane(Pane):
             if row["mean_before_ns"] is not None and row["mean_after_ns"] is not None:
                 means = f"{numbers.duration(row['mean_before_ns'])} → {numbers.duration(row['mean_after_ns'])}"
                 facts.append(f"mean {means}, {_change(row['own_delta_pct'])} beyond the common shift")
+            if row["changed_in"] is not None:
+                facts.append(f"in {row['changed_in']}")
             if row["p_value"] is not None:
                 facts.append(f"p {row['p_value']:.2g} ({row['test']})")
             name, line = numbers.safe(" → ".join(names)), numbers.safe(" · ".join(filter(None, facts)))
@@ -304,7 +306,7 @@ class DiffPane(Pane):
             hue = HUES.get(verdict)
             styled = Content.styled(_verdict(verdict).strip(), theme.ink(self.app, hue) if hue else "")
             parts += [Content(f"{n:,} "), styled, Content("  ")]
-        quiet = any(n for verdict, n in found.by_verdict.items() if verdict in QUIET)
+        quiet, doubt = not all(found.shown()), found.doubt()
         # Of such a side no launch is selected, or all ran under a counter profiler.
         untimed = [side for side, total_ns in (("A", found.before_ns), ("B", found.after_ns)) if not total_ns]
         without = f"no GPU time of {' and '.join(untimed)} counts  " if untimed else ""
@@ -317,4 +319,5 @@ class DiffPane(Pane):
             Content.styled(without, theme.ink(self.app, "yellow")),
             *(parts or [Content("nothing to compare")]),
             Content.styled(" (hidden: u)" if quiet and not self.quiet_shown else "", "dim"),
+            "\n" + numbers.safe(doubt) if doubt else "",
         )  # fmt: skip
