@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import re
 from typing import TYPE_CHECKING, Final, Literal
 
 import duckdb
@@ -25,12 +23,6 @@ Level = Literal["name", "launch", "call"]
 VIEW: Final = "kernels"
 EVERYTHING: Final = "all_launches"
 CANDIDATES: Final = "\nCandidate bindings:"
-NEAR: Final = 5
-COMPARED: Final = re.compile(r"(\w+)\s*(?:==?|\bIN\s*\()\s*((?:'(?:[^']|'')*'[\s,]*)+)", re.IGNORECASE)
-"""A column, and the texts that a condition compares it with."""
-FEW: Final = 12
-MANY: Final = 10_000
-"""So many values of a column are listed; of one that has more than many, nothing is said."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -132,22 +124,3 @@ def _explained(where: str, message: str, columns: list[str]) -> str:
     if quoted := unquoted(message, where):
         return f"{lead}{message.partition(CANDIDATES)[0]}\n{quoted}"
     return lead + near.said(message, columns).partition(CANDIDATES)[0]
-
-
-def absent_values(rows: Relation, where: str) -> list[str]:
-    """A sentence for each text in `where` that the column it is compared with has in none of `rows`."""
-    types = {name.lower(): str(kind) for name, kind in zip(rows.columns, rows.types, strict=True)}
-    found = []
-    for column, texts in COMPARED.findall(where):
-        if types.get(column.lower()) != "VARCHAR":
-            continue
-        distinct = rows.select(duckdb.ColumnExpression(column)).distinct().limit(MANY).fetchall()
-        values = sorted(value for (value,) in distinct if value is not None)
-        lowered = {value.lower(): value for value in values}
-        for wanted in (text.replace("''", "'") for text in re.findall(r"'((?:[^']|'')*)'", texts)):
-            close = difflib.get_close_matches(wanted.lower(), lowered, NEAR)
-            shown = ", ".join(repr(lowered[one]) for one in close) or ", ".join(map(repr, values[:FEW]))
-            more = ", …" if not close and len(values) > FEW else ""
-            if wanted not in values and shown and len(distinct) < MANY:
-                found.append(f"{column} has no value {wanted!r}; {'near' if close else 'it has'}: {shown}{more}")
-    return found

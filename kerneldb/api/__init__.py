@@ -502,11 +502,25 @@ class Database(InNotebooks):
         return found["kinds"] or []
 
     def absent_values(self, where: str, traces: Sequence[str] = ()) -> list[str]:
-        """A sentence for each text that `where` compares a column with that never has it: what it has instead."""
-        from kerneldb.selection import Selection, absent_values
+        """A sentence for each text that `where` compares a column with that never has it: what it has instead.
+
+        And for each column in it that only measuring fills, where nothing was measured.
+        """
+        from kerneldb.selection import Selection
+        from kerneldb.warehouse.absent import absent_values, unmeasured
 
         with self.warehouse.connection() as con:
-            return absent_values(Selection(None, tuple(traces)).relation(con), where)
+            rows = Selection(None, tuple(traces)).relation(con)
+            return [*absent_values(rows, where), *unmeasured(rows, where)]
+
+    def absent_texts(self, sql: str, where: str | None = None) -> list[str]:
+        """As `absent_values`, of the texts that a statement compares columns with; `where` as in `sql`."""
+        from kerneldb.selection import Selection
+        from kerneldb.warehouse.absent import absent_texts
+
+        with self.warehouse.connection() as con:
+            Selection(where).bind(con)
+            return absent_texts(con, sql)
 
     def sums_only(self, traces: Sequence[str] = ()) -> list[str]:
         """Those of `traces` (all where empty) that hold sums by kernel and no launches: no condition selects any."""

@@ -245,13 +245,21 @@ def answer(con: Connection, text: str, selection: Selection, most: int) -> tuple
     from kerneldb.output.carried import carried
 
     selection.bind(con)
-    with _plain_errors():
+    with _plain_errors(con, text):
         count = len(con.extract_statements(text))
         if count != 1:
             raise QueryError(f"give one statement at a time; this text has {count}")
         found: Relation | None = _statement(con, text)
         shown = pa.table({}) if found is None else carried(found.limit(most + 1)).to_arrow_table()
     return shown.slice(0, most), shown.num_rows > most
+
+
+def hints(con: Connection, text: str, selection: Selection) -> list[str]:
+    """What texts may mean that a statement compares columns with, and that these never have."""
+    from kerneldb.warehouse.absent import absent_texts
+
+    selection.bind(con)
+    return absent_texts(con, text)
 
 
 def _statement(con: Connection, text: str) -> Relation:
@@ -266,16 +274,18 @@ def _statement(con: Connection, text: str) -> Relation:
 
 
 @contextlib.contextmanager
-def _plain_errors() -> Iterator[None]:
+def _plain_errors(con: Connection, text: str) -> Iterator[None]:
     """Turn errors of the engine in a user's statement into QueryError: none of them is the fault of the WHERE text."""
     import duckdb
 
-    from kerneldb.warehouse.execute import message_of
+    from kerneldb.warehouse.execute import message_of, with_near_columns
 
     try:
         yield
     except duckdb.InterruptException:
         raise
+    except duckdb.BinderException as error:
+        raise QueryError(message_of(with_near_columns(con, text, error))) from error
     except duckdb.Error as error:
         raise QueryError(message_of(error)) from error
 
@@ -291,6 +301,6 @@ def export(con: Connection, text: str, selection: Selection, path: Path) -> int:
     from kerneldb.output.carried import carried
 
     selection.bind(con)
-    with _plain_errors():
+    with _plain_errors(con, text):
         reader = carried(_statement(con, text)).to_arrow_reader(BATCH_ROWS)
     return write(reader, Output(format=format_of(path) or "parquet", path=path)).shown

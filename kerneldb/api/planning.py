@@ -199,12 +199,12 @@ LINE: Final = (
 NOT_REPLAYABLE: Final = "not replayable"
 
 
-def feasibility(planned: pa.Table) -> list[dict[str, Any]]:
+def feasibility(planned: pa.Table, *, totals: bool = True) -> list[dict[str, Any]]:
     """The plan as a table: category, route, distinct signatures, launches, share of time, and the reason for none.
 
-    The last row, TOTAL, is of all launches. Where not all of them have a recorded call, rows before it add up to
-    it: how much has one, inherits one, tries one that was inferred, or cannot be replayed. The last are those with a
-    reason, also where they have a call that lacks something (a source).
+    With `totals` the last row, TOTAL, is of all launches. Where not all of them have a recorded call, rows before it
+    add up to it: how much has one, inherits one, tries one that was inferred, or cannot be replayed. The last are those
+    with a reason, also where they have a call that lacks something (a source).
     """
     import polars as pl
 
@@ -223,14 +223,15 @@ def feasibility(planned: pa.Table) -> list[dict[str, Any]]:
     inferred = {name: able & (route == name) for name in apart}
     kinds = {"recorded": able & ~route.is_in(apart), **inferred, NOT_REPLAYABLE: ~able}
     found = {name: part for name, chosen in kinds.items() if (part := listed.filter(chosen)).height}
-    totals = [
+    kept = found if totals and found.keys() not in ({"recorded"}, {NOT_REPLAYABLE}) else {}
+    sums_of = [
         part.group_by(route=pl.lit("" if name == NOT_REPLAYABLE else name), category=pl.lit(f"TOTAL {name}")).agg(
             **sums
         )
-        for name, part in (found.items() if found.keys() not in ({"recorded"}, {NOT_REPLAYABLE}) else ())
+        for name, part in kept.items()
     ]
     last = listed.select(**sums, category=pl.lit("TOTAL"), route=pl.lit(""))
-    parts = [groups.sort("total_ns", descending=True, maintain_order=True), *totals, last]
+    parts = [groups.sort("total_ns", descending=True, maintain_order=True), *sums_of, *([last] if totals else [])]
     lines = pl.concat(parts, how="diagonal").select(LINE).to_dicts()
     shares = ("share_pct", "replayable_pct")  # sums so far; polars multiplies by the inverse, which is less exact
     return [{**line, **{name: 100 * line[name] / whole for name in shares}} for line in lines]

@@ -14,6 +14,7 @@ from kerneldb.cli.console import emit_rows, note, note_nothing, note_repeated
 from kerneldb.cli.lacking import note_unknown
 from kerneldb.cli.options import (
     READ_WAIT_S,
+    Grouping,
     draw,
     limit_option,
     open_database,
@@ -209,7 +210,7 @@ def overlap(asked: Asked) -> None:
 @analyze.command("critical-path", short_help="What decided when the last launch ended.")
 @click.option(
     "--by",
-    type=click.Choice(("cause", "kernel", "op", "module", "line", "trace", "steps")),
+    type=Grouping(("cause", "kernel", "op", "module", "line", "trace", "steps")),
     default="cause",
     show_default=True,
     help="Sum by this, or list the steps in order.",
@@ -271,7 +272,7 @@ def collectives(asked: Asked, *, waits: bool, replays: bool) -> None:
 @analyze.command(short_help="What allocated memory, and what held it at the peak.")
 @click.option(
     "--by",
-    type=click.Choice(("root_op", "op", "module", "python_line")),
+    type=Grouping(("root_op", "op", "module", "python_line")),
     default="root_op",
     show_default=True,
     help="Sum by the outermost operator, the innermost one, the module or the Python line.",

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -25,10 +25,16 @@ if TYPE_CHECKING:
     from kerneldb.replay.options import Flag
     from kerneldb.warehouse import Warehouse
 
+    _Choice = click.Choice[str]
+else:
+    _Choice = click.Choice  # click 8.1 has no types of choices
+
 Command = TypeVar("Command", bound=Callable[..., None])
 
 WORD = re.compile(r"\w+|'[\w:.+/ -]+'")
 """What completion puts into a condition outside of double quotes."""
+GLOB = re.compile(r"[*?\[]")
+"""What is in a pattern of names."""
 LOCK_TIMEOUT_S = 30.0
 READ_WAIT_S = 3.0
 """How long commands that only read, and have no --lock-timeout, wait for a writer; a commit rarely takes longer."""
@@ -152,6 +158,22 @@ def limit_option(default: int | None) -> Callable[[Command], Command]:
     )
 
 
+class Grouping(_Choice):
+    """What to sum by; what people call otherwise (operator) is told its name here."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """One of the choices. Raises click.BadParameter, which says what may be meant."""
+        from kerneldb.warehouse.near import near_columns
+
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            near = near_columns(str(value), self.choices)
+            if not near:
+                raise
+            raise click.BadParameter(f"{error.message} Did you mean {near[0]}?", ctx, param) from error
+
+
 def selection_options(command: Command) -> Command:
     """`--where` and `--trace`: which launches a command is about."""
     where = click.option(
@@ -164,15 +186,26 @@ def selection_options(command: Command) -> Command:
 
 
 def trace_option(command: Command) -> Command:
-    """`--trace`: which traces a command is about."""
+    """`--trace`: which traces a command is about; what is none but fits some as a pattern stands for these."""
+
+    @functools.wraps(command)
+    def wrapper(*given: Any, traces: tuple[str, ...], **more: Any) -> None:
+        if any(GLOB.search(name) for name in traces):
+            from kerneldb.api import analyses
+
+            warehouse = open_database(lock_timeout=READ_WAIT_S).warehouse
+            found = [one for name in traces for one in analyses.traces_named(warehouse, name)]
+            traces = tuple(dict.fromkeys(found))
+        command(*given, traces=traces, **more)
+
     return click.option(
         "--trace",
         "traces",
         multiple=True,
         metavar="NAME",
         shell_complete=trace_names,
-        help="Only this trace; may be given several times.",
-    )(command)
+        help="Only this trace, or those that fit it as a pattern ('rank*'); may be given several times.",
+    )(cast("Command", wrapper))
 
 
 def plot_option(command: Command) -> Command:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kerneldb.cli.console import emit, limited, note_nothing
+from kerneldb.cli.console import emit, limited, note, note_nothing
 from kerneldb.cli.options import conditions, lock_timeout_option, open_database, output_options, statements
 from kerneldb.cli.root import cli, refuse
 from kerneldb.cli.tui import browse, on_terminal
@@ -70,11 +70,16 @@ def query(
     if sql is None and source is None and on_terminal():
         browse((), where or "", "sql")
         return
+    from kerneldb.warehouse.absent import says_nothing
+
     text = _text(sql, source)
     database = open_database(lock_timeout=lock_timeout)
     result = database.sql(text, where=where, timeout=timeout, write=write)
     if where is not None and not write:
         note_nothing(database, where, ())
+    if not write and says_nothing(result.to_arrow()):
+        for line in database.absent_texts(text, where):
+            note(line)
     emit(result.to_reader(), dataclasses.replace(limited(output, limit, TABLE_ROWS), exact_names=True))
 
 

@@ -51,9 +51,10 @@ def _request_options(command: Callable[..., None]) -> Callable[..., None]:
         config = None if model_config is None else _config(model_config)
         command(*args, request=Request(**asked, until_share=share, config=config), **kwargs)
 
+    chosen: Callable[..., None] = wrapper
     for option in reversed(_REQUEST):
-        option(wrapper)
-    return wrapper
+        chosen = option(chosen)
+    return chosen
 
 
 _REQUEST = (
@@ -238,7 +239,8 @@ def _plan(
     if only_calls:
         emit(pa.Table.from_pylist(listed, schema=pa.schema(CALLS)).to_reader(), output)
         return
-    emit(pa.Table.from_pylist(feasibility(planned.routes)).to_reader(), output)
+    lines = feasibility(planned.routes, totals=output.format == "table")
+    emit(pa.Table.from_pylist(lines).to_reader(), output)
     if listed and output.format == "table" and output.path is None:
         _show_calls(listed)
 

@@ -8,7 +8,7 @@ import click
 
 from kerneldb.cli.console import emit_rows, note_nothing, note_repeated, note_scope, note_sums
 from kerneldb.cli.lacking import note_unknown
-from kerneldb.cli.options import READ_WAIT_S, limit_option, open_database, output_options, selection_options
+from kerneldb.cli.options import READ_WAIT_S, Grouping, limit_option, open_database, output_options, selection_options
 from kerneldb.cli.root import cli
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ TOP_ROWS = 20
 @cli.command(short_help="Where the GPU time goes.")
 @click.option(
     "--by",
-    type=click.Choice(GROUPS),
+    type=Grouping(GROUPS),
     default="kernel",
     show_default=True,
     help="What to sum over; signature: kernel, grid and shapes.",

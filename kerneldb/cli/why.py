@@ -44,8 +44,9 @@ def why(traces: tuple[str, ...], *, named: tuple[str, ...], budget: bool, by: st
     Every nanosecond from the first launch to the last has one cause: computation; communication or copies that no
     computation hides; the host, which was late; launches that had not started yet. Each sentence says how sure it is,
     and which command shows more. Without TRACE: the traces with most GPU time. Formats for programs have a row per
-    sentence; --budget has the times behind them (docs/why.md): needed is what the work of a row takes at the peaks of
-    the GPU, lost the rest.
+    sentence; --budget has the times behind them (docs/why.md), each summed over n pieces of time: needed is what the
+    work of a row takes at the peaks of the GPU, lost the rest. Communication is unsplit, waiting and transfer together,
+    where not all ranks are in the database.
 
     \b
       kerneldb why

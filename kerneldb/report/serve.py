@@ -284,9 +284,12 @@ def _words(database: Database, _: Stamp) -> Words:
 def _query(database: Database, asked: Any) -> Response:
     """The rows of one statement: JSON with `columns`, `rows` (at most `ROWS` of `n`) and `seconds`, or CSV of all.
 
+    Where these say nothing, `hints` are what texts may mean that the statement compares columns with.
     Integers of over 53 bits are texts, which JavaScript would round; long values are cut, and say so.
     """
     from starlette.responses import Response
+
+    from kerneldb.warehouse.absent import says_nothing
 
     sql = asked.get("sql") if isinstance(asked, dict) else None
     if not isinstance(sql, str) or not sql.strip():
@@ -304,6 +307,7 @@ def _query(database: Database, asked: Any) -> Response:
         "columns": [{"name": field.name, "type": str(field.type)} for field in table.schema],
         "rows": list(zip(*values, strict=True)),
         "n": len(result),
+        "hints": database.absent_texts(sql) if says_nothing(result.to_arrow()) else [],
         "seconds": round(time.monotonic() - begun, 3),
     }
     return Response(records.encode(answer), media_type="application/json")

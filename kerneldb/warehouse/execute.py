@@ -59,23 +59,27 @@ def run(
             with time_limit(con, timeout):
                 return interruptible(con, lambda: _rows(con, sql, params, most_bytes))
         except duckdb.BinderException as error:
-            if unquoted(str(error), sql):
-                raise
-            raise type(error)(near.said(str(error), _columns(con, sql))) from error
+            raise with_near_columns(con, sql, error) from error
         except OF_VALUES as error:
             if selection is not None and _fails(con, selection):
                 raise _of_condition(error) from error
             raise
 
 
-def _columns(con: Connection, sql: str) -> list[str]:
-    """The documented columns of the objects that a statement names; none in a database that others made."""
-    words = {word.lower() for word in re.findall(r"[A-Za-z_]\w*", re.sub(r"'[^']*'", "", sql))}
-    names = {"kernels" if word == "selection" else word for word in words}
+def with_near_columns(con: Connection, sql: str, error: duckdb.BinderException) -> duckdb.BinderException:
+    """The error of a statement that does not bind, with the columns that an unknown one may mean.
+
+    These are the documented ones of the objects that the statement names; none in a database that others made.
+    """
+    if unquoted(str(error), sql):
+        return error
+    words = (word.lower() for word in re.findall(r"[A-Za-z_]\w*", re.sub(r"'[^']*'", "", sql)))
+    names = list(dict.fromkeys("kernels" if word == "selection" else word for word in words))
+    found: list[tuple[str, str]] = []
     with contextlib.suppress(duckdb.Error):
-        found = con.execute(statement("session", "columns_of"), {"names": sorted(names)}).fetchall()
-        return [name for (name,) in found]
-    return []
+        found = con.execute(statement("session", "columns_of"), {"names": names}).fetchall()
+    objects = sorted({name for name, _ in found}, key=names.index)
+    return type(error)(near.said(str(error), [column for _, column in found], objects))
 
 
 def answer(con: Connection, sql: str, params: Mapping[str, Any] | None) -> pa.Table:

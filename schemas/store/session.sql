@@ -54,4 +54,8 @@ SET GLOBAL lock_configuration = true;
 
 -- name: columns_of
 -- The columns of those of $names that are objects of ours.
-SELECT column_name FROM schema_docs WHERE column_name IS NOT NULL AND list_contains($names::VARCHAR[], object) ORDER BY rowid;
+SELECT object, column_name FROM schema_docs WHERE column_name IS NOT NULL AND list_contains($names::VARCHAR[], object) ORDER BY rowid;
+
+-- name: parsed
+-- A statement that reads, as the engine parses it; of others only that it cannot be told.
+SELECT json_serialize_sql($sql);

@@ -237,6 +237,12 @@ def test_statements_that_read_are_answered(port: int, sql: str) -> None:
     assert known(port, "/api/query", {"sql": sql}).status == 200
 
 
+def test_a_text_that_a_column_never_has_gets_near_ones(port: int) -> None:
+    found = json.loads(known(port, "/api/query", {"sql": "SELECT count(*) FROM kernels WHERE kind = 'Kernel'"}).text)
+    assert (found["rows"], found["hints"]) == ([[0]], ["kind has no value 'Kernel'; near: 'kernel'"])
+    assert json.loads(known(port, "/api/query", {"sql": "SELECT 1"}).text)["hints"] == []
+
+
 @pytest.mark.parametrize("body", [[], 1, {"sql": 1}, {"sql": None}, {}])
 def test_other_bodies_are_refused(port: int, body: Any) -> None:
     assert known(port, "/api/query", body).status == 400

@@ -108,6 +108,8 @@ def test_what_lacks_its_source_is_in_the_sums_that_add_up() -> None:
         ("TOTAL not replayable", "", 10, 0),
         ("TOTAL", "", 100, 90),
     ]
+    rows_only = planning.feasibility(table, totals=False)
+    assert sum(line["launches"] for line in rows_only) == len(rows), "a program sums each launch once"
 
 
 def test_calls_count_each_launch_once(lonely: kerneldb.Database) -> None:

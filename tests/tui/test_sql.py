@@ -287,3 +287,13 @@ def test_export_and_copies_are_of_the_statement_whose_rows_are_shown(trace_datab
             assert "SELECT 1 AS a" in [one.message for one in app._notifications][-1]
 
     driven(flow)
+
+
+def test_a_text_that_a_column_never_has_gets_near_ones(trace_database: Path) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
+            said = await run(app, pilot, "SELECT count(*) FROM selection WHERE category = 'gemm'")
+            assert said == "1 row\ncategory has no value 'gemm'; near: 'GEMM'"
+            assert "near columns: category" in await run(app, pilot, "SELECT catgory FROM kernels")
+
+    driven(flow)

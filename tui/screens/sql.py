@@ -142,6 +142,7 @@ class SqlPane(Pane):
     async def _ask(self, text: str) -> None:
         from kerneldb.api import browsing
         from kerneldb.errors import KerneldbError
+        from kerneldb.warehouse.absent import says_nothing
 
         self._say("running; ^x cancels")
         self._failed = True
@@ -161,6 +162,9 @@ class SqlPane(Pane):
         table.show(ArrowRows(rows))
         count = numbers.several(rows.num_rows, "row")
         self._say(f"the first {count}; there are more, e exports all" if more else count)
+        if says_nothing(found):
+            hints = await self.store.read(browsing.hints, text, self.choice.selection())
+            self._say("\n".join([count, *hints]))
 
     def _say(self, text: str, *, problem: bool = False) -> None:
         status = self.query_one("#sql-status", EngineMessage)
