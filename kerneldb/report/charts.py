@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -16,6 +16,7 @@ from kerneldb.errors import KerneldbError, UsageError
 from kerneldb.output.text import escape, shorten
 from kerneldb.output.units import duration
 from kerneldb.report import require
+from kerneldb.report.dots import ROOFED, SIZE, texts, told_apart
 from kerneldb.report.model import shapes
 
 Rows = Sequence[dict[str, Any]]
@@ -26,16 +27,6 @@ GREYS: Final = ("#020202", "#7d7d7d", "#484848", "#bbbbbb", "#292929", "#999999"
 SCALE: Final = [*COLOURS, *COLOURS[-1:] * 24]
 """From the eighth value on all are grey: a colour that comes again would say that two values are one."""
 WIDTH: Final = 940
-SIZE: Final = (WIDTH - 160, 380)
-"""Of a roofline."""
-ROOFED: Final = ("intensity", "flops_per_second")
-NAMED: Final = 8
-"""Kernels of a roofline that may be named."""
-NAME: Final = 32
-LETTER: Final = 5.5
-LINE: Final = 11.0
-BESIDE: Final = 14.0
-"""Characters of such a name; pixels of one of them, of a line, and between a dot and its name."""
 BAR_HEIGHT: Final = 18
 LONGEST: Final = 300
 """A label of so many characters has no room; to measure very long ones takes seconds."""
@@ -157,8 +148,9 @@ def roofline(points: Rows, roofs: Rows) -> dict[str, Any]:
         around = [min(values) / 1.5, max(values) * 1.5]  # so that no dot is on the frame
         scales.append(alt.Scale(type="log", nice=False, domain=around))
     grey = alt.value("#888888")
-    axis = alt.Axis(format="~s", gridOpacity=FAINT)
-    x = alt.X("intensity:Q", scale=scales[0], title="intensity in FLOP/byte", axis=alt.Axis(gridOpacity=FAINT))
+    apart = {"gridOpacity": FAINT, "labelOverlap": "greedy", "labelSeparation": 10}
+    axis, across = alt.Axis(format="~s", **apart), alt.Axis(**apart)
+    x = alt.X("intensity:Q", scale=scales[0], title="intensity in FLOP/byte", axis=across)
     y = alt.Y("flops_per_second:Q", scale=scales[1], title="FLOP/s", axis=axis)
     lines = (
         alt.Chart(_data(roofs)).mark_line(strokeWidth=1.5).encode(x, y, detail="name:N", tooltip=["name:N"], color=grey)
@@ -189,7 +181,7 @@ def roofline(points: Rows, roofs: Rows) -> dict[str, Any]:
         )
     )
     extent = [(math.log(scale.domain[0]), math.log(scale.domain[1])) for scale in scales]
-    layers = [lines, names, _ring(told, x, y), *_labels(_told_apart(points, extent), x, y), dots]
+    layers = [lines, names, _ring(told, x, y), *texts(told_apart(points, roofs, extent), x, y), dots]
     marked = alt.param(name="marked", value="")
     return _finished(alt.layer(*layers).add_params(marked).properties(width=SIZE[0], height=SIZE[1]))
 
@@ -200,36 +192,6 @@ def _ring(points: Rows, x: Any, y: Any) -> Any:
 
     ring = alt.Chart(_data(points)).mark_point(size=900, strokeWidth=3, color=COLOURS[5], filled=False, opacity=1)
     return ring.transform_filter("datum.point === marked").encode(x, y)
-
-
-def _told_apart(points: Rows, extent: Sequence[tuple[float, float]]) -> list[dict[str, Any]]:
-    """The kernels with most time, each with the side of its dot that has room; none that another would cover."""
-    taken: list[tuple[float, float, float]] = []
-    found = []
-    for row in sorted(points, key=lambda row: -(row["total_ns"] or 0))[:NAMED]:
-        text = shorten(escape(str(row["kernel"])), NAME)
-        across, up = (
-            (math.log(row[name]) - low) / (high - low) * size
-            for name, (low, high), size in zip(ROOFED, extent, SIZE, strict=True)
-        )
-        wide = len(text) * LETTER + BESIDE
-        is_left = across + wide > SIZE[0]
-        begins = across - wide if is_left else across
-        if all(abs(up - other) > LINE or begins > end or begins + wide < begin for begin, end, other in taken):
-            taken.append((begins, begins + wide, up))
-            found.append({**{name: row[name] for name in ROOFED}, "text": text, "is_left": is_left})
-    return found
-
-
-def _labels(named: list[dict[str, Any]], x: Any, y: Any) -> Iterator[Any]:
-    """The names of dots, on either side."""
-    import altair as alt
-
-    for is_left, align in ((False, "left"), (True, "right")):
-        if rows := [row for row in named if row["is_left"] is is_left]:
-            by = -BESIDE if is_left else BESIDE
-            mark = alt.Chart(_data(rows)).mark_text(align=align, dx=by, fontSize=10, color="#808080")
-            yield mark.encode(x, y, text="text:N").properties(name=f"labels_{align}")
 
 
 def _kernel_tips() -> list[tuple[str, Any]]:

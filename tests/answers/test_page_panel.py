@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import kerneldb
-from kerneldb.report import changes, charts, events, gather, html, live
+from kerneldb.report import changes, charts, dots, events, gather, html, live
 from kerneldb.report.asking import asking
 from kerneldb.report.model import shapes
 from tests.browser import Page, browser, needs_browser
@@ -285,11 +286,65 @@ def test_the_largest_dots_of_a_roofline_have_names() -> None:
     assert json.dumps(spec["layer"][-1]["data"]).count('"[8, 8]"') == 3
 
 
+def sides(points: list[tuple[float, float]], peak: float) -> dict[str, str]:
+    """The sides of the names of dots at `points` below a roof at `peak`, the first with most time."""
+    rows = [
+        {"kernel": f"kernel {place}", "intensity": at, "flops_per_second": rate, "total_ns": 100 - place}
+        for place, (at, rate) in enumerate(points)
+    ]
+    roof = [{"name": "r", "intensity": at, "flops_per_second": peak} for at in (1.0, 1e4)]
+    extent = [(math.log(1.0), math.log(1e4)), (math.log(1e9), math.log(1e13))]
+    return {row["text"]: row["side"] for row in dots.told_apart(rows, roof, extent)}
+
+
+def test_names_in_a_roofline_are_over_no_dot_and_no_roof() -> None:
+    """A decade is 195 pixels wide and 95 high; a name about 50 wide."""
+    assert sides([(100, 1e11)], 1e12) == {"kernel 0": "right"}
+    assert sides([(100, 1e11), (140, 1e11)], 1e12) == {"kernel 0": "left", "kernel 1": "right"}
+    assert sides([(100, 1e11), (140, 1e11), (70, 1e11)], 1e12)["kernel 0"] == "below"
+    assert sides([(100, 1e11)], 1.02e11) == {"kernel 0": "below"}, "the roof is right and left of it"
+    assert sides([(100, 1e11), (101, 1e11)], 1e12) == {"kernel 0": "right"}, "one dot, as it looks"
+
+
 @pytest.fixture(scope="module")
 def compared(database: Database, tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("compared") / "report.html"
     path.write_text(html.page(changes.comparison(database, TRACE, TRACE)), encoding="utf-8")
     return path.as_uri()
+
+
+CUT = """[...document.querySelectorAll(".chart svg")].flatMap((svg) => {
+    const {left, right} = svg.getBoundingClientRect(), texts = [...svg.querySelectorAll("text")];
+    const boxes = texts.map((one) => [one.textContent, one.getBoundingClientRect()]).filter(([, {width}]) => width);
+    return boxes.filter(([, box]) => box.left < left - 1 || box.right > right + 1).map(([text]) => text);
+})"""
+
+
+TICKS = """(() => {
+    const axes = [...document.querySelectorAll(".chart svg .role-axis")];
+    const axis = axes.filter((one) => one.textContent.includes("FLOP/byte"));
+    const labels = axis.flatMap((one) => [...one.querySelectorAll(".role-axis-label text")]);
+    const seen = labels.filter((one) => one.textContent && Number(getComputedStyle(one).opacity));
+    const boxes = seen.map((one) => one.getBoundingClientRect());
+    const row = boxes.sort((one, other) => one.left - other.left);
+    return row.slice(1).map(({left}, i) => left - row[i].right);
+})()"""
+"""Pixels between numbers below a roofline."""
+
+
+@needs_browser
+def test_charts_fit_a_window_that_becomes_narrow(tab: Page, address: str) -> None:
+    """As where a tablet is turned: titles and labels are within their charts, ticks of a roofline apart."""
+    tab.go(address)
+    tab.size(400, 860)
+    try:
+        tab.settled()
+        tab.run("window.drawn.then(() => 0)")
+        tab.settled()
+        assert tab.run(CUT) == []
+        assert min(tab.run(TICKS)) > 5
+    finally:
+        tab.size(1280, 900)
 
 
 @needs_browser
@@ -307,6 +362,7 @@ def test_tables_are_read_on_a_phone(tab: Page, address: str, compared: str) -> N
             wide = "[...document.querySelectorAll('th')].filter((one) => one.textContent === 'kernel')"
             assert max(tab.run(f"{wide}.map((one) => one.offsetWidth)")) <= 230
             assert tab.run("[document.documentElement.scrollWidth, innerWidth]") == [400, 400]
+            assert tab.run(CUT) == []
         levels = tab.run("[...document.querySelectorAll('td.tree')].map((one) => [one.textContent, one.offsetHeight])")
         assert any(text.startswith("· Linear") for text, _ in levels)
         assert max(high for _, high in levels) < 30
