@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 
 from ingest import bare_read, best, measure, report_ratios  # noqa: TID251 - the script beside this one
-from kerneldb.ingest.nsys import activities, host, ranges
+from kerneldb.ingest.nsys import activities, host, marks
 from kerneldb.ingest.sqlite import quoted
 from kerneldb.warehouse import Warehouse
 
@@ -76,7 +76,7 @@ def grow(path: Path, kernels: int, ranges: int = 0) -> dict[str, list[str]]:
 
 def ranges_read() -> list[str]:
     """The columns of ranges that the reader reads."""
-    return list(ranges.EVENT)
+    return list(marks.EVENT)
 
 
 def _repeat(connection: sqlite3.Connection, table: str, names: list[str], moved: dict[str, int], times: int) -> None:

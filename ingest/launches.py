@@ -16,6 +16,7 @@ from kerneldb.ingest.columns import schema
 AXES: Final = tuple(f"{shape}_{axis}" for shape in ("grid", "block") for axis in "xyz")
 IDENTITY: Final = schema("kind name grid_x grid_y grid_z block_x block_y block_z bytes copy_kind")
 PRODUCTS: Final = schema("total_blocks threads_per_block")
+CALL: Final = {"call_id": pl.String()}
 INT32_MAX: Final = 2**31 - 1
 RESOURCES: Final = schema("device block_x block_y block_z threads_per_block registers agprs sgprs shared_bytes")
 FILLED: Final = schema("theoretical_occupancy theoretical_occupancy_cu theoretical_limiter")
@@ -33,15 +34,17 @@ class Signer:
 
     Columns of a slice: `kind` (kernel, memcpy, memset), `name`, grid and block in blocks and threads, `bytes` and
     `copy_kind` of copies and fills; missing ones count as NULL. Where a source knows products only, `total_blocks` and
-    `threads_per_block` are facts of the signature too, and part of its identity in place of grid and block.
+    `threads_per_block` are facts of the signature too, and part of its identity in place of grid and block. Where
+    slices have `call_id`, it is part of the signature, too, and `calls` are the rows of `op_calls` for them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, calls: pl.DataFrame | None = None) -> None:
         self._known: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._calls = calls
 
     def sign(self, launches: pl.DataFrame) -> pl.DataFrame:
         """`launches` with the column `signature_id`; the order of rows stays."""
-        wanted = IDENTITY | PRODUCTS
+        wanted = IDENTITY | PRODUCTS | (CALL if "call_id" in launches.columns else {})
         absent = [pl.lit(None, dtype=kind).alias(name) for name, kind in wanted.items() if name not in launches.columns]
         given = launches.with_columns(absent)
         axes = [pl.when(pl.col(axis).is_between(0, INT32_MAX)).then(axis).alias(axis) for axis in AXES]
@@ -50,7 +53,7 @@ class Signer:
         distinct = keys.unique(maintain_order=True)
         for key in distinct.iter_rows():
             if key not in self._known:
-                self._known[key] = _signature(key)
+                self._known[key] = _signature(dict(zip(wanted, key, strict=True)))
         identities = [self._known[key]["signature_id"] for key in distinct.iter_rows()]
         ids = pl.Series("signature_id", identities, dtype=pl.String)
         distinct = distinct.with_columns(ids)
@@ -61,12 +64,17 @@ class Signer:
         """Write the distinct signatures and names of all launches that were signed."""
         spool.write("signatures", self.signatures())
         spool.write("kernel_names", self.names())
+        if self._calls is not None:
+            spool.write("op_calls", self._calls)
 
     def signatures(self) -> pl.DataFrame:
         """Fact columns of `signatures`, one row each."""
-        columns = schema("signature_id name_id") | IDENTITY | PRODUCTS
+        columns = schema("signature_id name_id") | IDENTITY | PRODUCTS | (CALL if self._calls is not None else {})
         frame = pl.DataFrame(list(self._known.values()), schema=columns)
-        return frame.drop("name").unique("signature_id", keep="first", maintain_order=True)
+        distinct = frame.drop("name").unique("signature_id", keep="first", maintain_order=True)
+        if self._calls is None:
+            return distinct
+        return distinct.join(self._calls.drop("extra"), on="call_id", how="left", maintain_order="left")
 
     def names(self) -> pl.DataFrame:
         """Fact columns of `kernel_names`: name_id, name, kind."""
@@ -75,12 +83,11 @@ class Signer:
         return pl.DataFrame(list(rows.values()), schema=dict.fromkeys(columns, pl.String))
 
 
-def _signature(key: tuple[Any, ...]) -> dict[str, Any]:
-    row = dict(zip(IDENTITY | PRODUCTS, key, strict=True))
+def _signature(row: dict[str, Any]) -> dict[str, Any]:
     shape = [row[axis] for axis in AXES]
     products = [row[name] for name in PRODUCTS] if all(axis is None for axis in shape) else [None, None]
     copied = [row["bytes"], row["copy_kind"]]
-    facts = ["s1", row["kind"], row["name"], *shape, *copied, None]
+    facts = ["s1", row["kind"], row["name"], *shape, *copied, row.get("call_id")]
     identity = content_id(*facts, *products) if any(value is not None for value in products) else content_id(*facts)
     return {**row, "signature_id": identity, "name_id": name_id(row["name"])}
 

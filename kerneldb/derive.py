@@ -217,7 +217,7 @@ def _triple(row: Mapping[str, Any], shape: str) -> tuple[int, int, int] | None:
 
 
 def _level(row: Mapping[str, Any], *, has_grid: bool, has_totals: bool) -> str:
-    if row["call_id"] is not None and (row["input_dims"] or row["input_dtypes"]):
+    if row["call_id"] is not None and row["input_dtypes"]:  # sizes alone are no call that could be made again
         return "call"
     if has_grid:
         return "launch"

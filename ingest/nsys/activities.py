@@ -13,7 +13,9 @@ from kerneldb import times
 from kerneldb.ingest.launches import Signer, name_id, with_occupancy
 from kerneldb.ingest.nsys import reports
 from kerneldb.ingest.nsys.host import Calls
-from kerneldb.ingest.nsys.ranges import THREAD, Ranges
+from kerneldb.ingest.nsys.marks import THREAD
+from kerneldb.ingest.nsys.operators import Operators
+from kerneldb.ingest.nsys.ranges import Ranges
 from kerneldb.ingest.nsys.store import Numbering, Schema, Store, frame
 from kerneldb.ingest.output import Report
 
@@ -44,7 +46,10 @@ COPY_LABELS: Final = (
     *("Unified Host-to-Device", "Unified Device-to-Host", "Unified Device-to-Device"),
 )
 """ENUM_CUDA_MEMCPY_OPER.label by id, for exports of 2021 and before, which lack the table."""
-SIGNED: Final = ("kind", "name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "bytes", "copy_kind")
+SIGNED: Final = (
+    *("kind", "name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"),
+    *("bytes", "copy_kind", "call_id"),
+)
 
 
 @dataclasses.dataclass(slots=True)
@@ -65,6 +70,7 @@ class Activities:
         strings: pl.DataFrame,
         calls: Calls,
         ranges: Ranges,
+        operators: Operators,
         arch_of_device: Mapping[int, str | None],
     ) -> None:
         self._store = store
@@ -73,21 +79,41 @@ class Activities:
         self._calls = calls
         self._strings = strings
         self._ranges = ranges
+        self._operators = operators
         self._until = ranges.until
         self._copies = _copy_names(store)
         self._order = _order(store)
         self._symbols: list[pl.DataFrame] = []
-        self.signer = Signer()
+        self.signer = Signer(operators.calls if operators.count else None)
         self.seen = Seen()
 
     def slices(self) -> Iterator[pl.DataFrame]:
         """Rows of `launches` without trace_id. The index is the place in order of time, whatever the export's order."""
         done = 0
+        ordinals = self._ordinals()
         for table, (kind, schema) in TABLES.items():
             for part in self._store.frames(table, schema):
                 index = self._order.slice(done, part.height).alias("launch_index")
+                of_call = ordinals.slice(done, part.height).alias("call_ordinal")
                 done += part.height
-                yield self._rows(part.hstack([index]), kind)
+                yield self._rows(part.hstack([index, of_call]), kind)
+
+    def _ordinals(self) -> pl.Series:
+        """Which of the activities of its operator each is, in order of time, for the tables one after the other."""
+        if not self._operators.count:
+            return pl.repeat(None, self._order.len(), dtype=pl.Int32, eager=True)
+        asked: Schema = dict.fromkeys(("globalPid", "correlationId", "start"), pl.Int64)
+        found = [
+            self._calls.operators_of(part["globalPid"] // THREAD, part["correlationId"], part["start"]).cast(pl.Int32)
+            for table in TABLES
+            for part in self._store.frames(table, asked)
+        ]
+        op = pl.concat([pl.Series(dtype=pl.Int32), *found])
+        known = pl.DataFrame({"op": op, "place": self._order}).with_row_index("row").drop_nulls().sort("op", "place")
+        number = pl.int_range(pl.len(), dtype=pl.Int32)
+        first = pl.when(pl.col("op").ne_missing(pl.col("op").shift())).then(number).forward_fill()
+        within = known.select("row", n=number - first)
+        return pl.repeat(None, op.len(), dtype=pl.Int32, eager=True).scatter(within["row"], within["n"])
 
     def account(self, report: Report) -> None:
         """Count what is not known of the activities."""
@@ -110,7 +136,7 @@ class Activities:
         part = self._numbering.numbered(part.with_columns(pid=pl.col("globalPid") // THREAD), pl.col("pid") % THREAD)
         behind = self._calls.behind(part["pid"], part["correlationId"], part["start"])
         framed = behind.hstack(self._ranges.named(behind))
-        rows = self._signed(part.hstack(framed), kind)
+        rows = self._signed(_linked(part.hstack(framed), kind, self._operators), kind)
         if kind == "kernel":
             pairs = part.group_by("demangledName", "mangledName").len("launches")
             self._symbols.append(pairs.cast({"launches": pl.Int64}).drop_nulls())
@@ -127,6 +153,8 @@ class Activities:
     def _signed(self, part: pl.DataFrame, kind: str) -> pl.DataFrame:
         """Add `signature_id`, from the distinct facts as they are stored, so that long names are read once each."""
         facts = {"kernel": (*NAMES[:2], *AXES), "memcpy": ("bytes", "copyKind"), "memset": ("bytes",)}.get(kind, ())
+        if facts and self._operators.count:
+            facts = (*facts, "call_id")
         if not facts:
             (signature,) = self.signer.sign(pl.DataFrame({"kind": [kind], "name": ["[CUDA graph]"]}))["signature_id"]
             return part.with_columns(signature_id=pl.lit(signature))
@@ -151,7 +179,28 @@ class Activities:
         named = distinct.join(texts, on="demangledName", how="left", maintain_order="left")
         named = named.join(shorts, on="shortName", how="left", maintain_order="left")
         shape = {f"{axis[:-1]}_{axis[-1].lower()}": pl.col(axis) for axis in AXES}
-        return named.select(name=pl.coalesce("full", "short", pl.lit("")), **shape)
+        call = ("call_id",) if "call_id" in named.columns else ()
+        return named.select(*call, name=pl.coalesce("full", "short", pl.lit("")), **shape)
+
+
+def _linked(rows: pl.DataFrame, kind: str, operators: Operators) -> pl.DataFrame:
+    """`rows` with `launch_status`, and with the call of the operator, which kernels of a graph do not have."""
+    in_graph = pl.col("graphNodeId").is_not_null() | pl.lit(kind == "graph")
+    status = (
+        pl.when(in_graph)
+        .then(pl.lit("graph"))
+        .when(pl.col("op_id").is_not_null())
+        .then(pl.lit("linked"))
+        .when(pl.col("api_index").is_not_null())
+        .then(pl.lit("no_op"))
+        .otherwise(pl.lit("no_launch"))
+    )
+    linked = rows.with_columns(launch_status=status)
+    if not operators.count:
+        return linked
+    return linked.with_columns(
+        pl.when(pl.col("launch_status") == "linked").then(operators.call_of(rows["op_id"])).alias("call_id")
+    )
 
 
 def _order(store: Store) -> pl.Series:
@@ -184,15 +233,13 @@ RESOURCES: Final[Mapping[str, tuple[str, type[pl.DataType]]]] = {
 
 def _columns(rows: pl.DataFrame, kind: str) -> pl.DataFrame:
     """The same columns for every kind: parts of one table are read together."""
-    in_graph = pl.col("graphNodeId").is_not_null() | pl.lit(kind == "graph")
-    called = pl.when(pl.col("api_index").is_not_null()).then(pl.lit("no_op")).otherwise(pl.lit("no_launch"))
     resources = [
         (pl.col(stored) if stored in rows.columns else pl.lit(None)).cast(as_type).alias(name)
         for name, (stored, as_type) in RESOURCES.items()
     ]
     made = rows.select(
         pl.col("launch_index", "signature_id", "api_index", "api_call", "launch_start_ns", "launch_duration_ns"),
-        pl.col("range_id", "phase", "range_path"),
+        pl.col("range_id", "phase", "range_path", "launch_status", "op_id", "call_ordinal"),
         *resources,
         kind=pl.lit(kind),
         timing=pl.lit("timeline"),
@@ -204,7 +251,7 @@ def _columns(rows: pl.DataFrame, kind: str) -> pl.DataFrame:
         end_ns="end",
         duration_ns=times.between("start", "end"),
         correlation_id="correlationId",
-        launch_status=pl.when(in_graph).then(pl.lit("graph")).otherwise(called),
+        link_method=pl.when(pl.col("op_id").is_not_null()).then(pl.lit("containment")),
         graph_id="graphId",
         graph_node_id="graphNodeId",
     )

@@ -14,9 +14,10 @@ from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError, UnreadableTraceError
 from kerneldb.ingest import readers, sqlite
 from kerneldb.ingest.ledger import Ledger
-from kerneldb.ingest.nsys import events, printed, sniff, store
+from kerneldb.ingest.nsys import events, marks, printed, sniff, store
 from kerneldb.ingest.nsys.activities import Activities
 from kerneldb.ingest.nsys.host import Calls
+from kerneldb.ingest.nsys.operators import Operators
 from kerneldb.ingest.nsys.printed import READER_VERSION
 from kerneldb.ingest.nsys.ranges import Ranges
 from kerneldb.ingest.nsys.store import ParquetStore, SqliteStore, Store, frame
@@ -44,6 +45,9 @@ OTHERS: Final = {
 ROW_BYTES: Final = 54
 """Bytes of a row of kernels or calls in a real export, on average."""
 HIDDEN: Final = "CUDA graph recorded as a whole: its kernels are not in the export"
+
+
+UNREAD: Final = "operator with `input_op_ids`: which operators made its inputs is not stored"
 
 
 def convert(unit: Unit, folder: Path, options: Options, progress: Progress | None) -> Manifest:
@@ -101,10 +105,12 @@ def convert_tables(
     output = Output(folder, read)
     strings = frame(tables, "StringIds", STRINGS).unique("id", maintain_order=True)
     output.spool.guard.until(store.recorded_ns(tables))
-    ranges = Ranges(tables, strings, output.spool.guard.window_end_ns, lambda rows: output.write("ranges", rows))
-    calls = Calls(tables, strings, ranges)
+    read_marks = marks.read(tables, strings)
+    ranges = Ranges(read_marks, output.spool.guard.window_end_ns, lambda rows: output.write("ranges", rows))
+    operators = Operators(read_marks, ranges, lambda rows: output.write("ops", rows))
+    calls = Calls(tables, strings, ranges, operators)
     devices = store.devices(tables, output.report)
-    activities = Activities(tables, strings, calls, ranges, store.arch_of_device(devices))
+    activities = Activities(tables, strings, calls, ranges, operators, store.arch_of_device(devices))
     total, rows = sum(one.stored_bytes for one in read), 0
     for table, slices in (("api_calls", calls.slices()), ("launches", activities.slices())):
         for part in slices:
@@ -116,7 +122,7 @@ def convert_tables(
     output.write("devices", devices)
     output.write("kernel_symbols", activities.symbols())
     activities.signer.write(output.spool)
-    _count(output, activities, calls, ranges)
+    _count(output, activities, calls, ranges, operators)
     events.warnings(tables, output.report)
     account(tables, ledger, output.report)
     counted = sum(n for (outcome, _), (n, _) in output.report.counts.items() if outcome in ("stored", "skipped"))
@@ -124,7 +130,8 @@ def convert_tables(
     output.launches = sum(activities.seen.kinds.values())
     others = [File(one, "export", None, Report()) for one in read[1:]]
     files = [File(read[0], "export", counted, output.report), *others]
-    return output.finish(options, name, files, reader_version=READER_VERSION, **facts)
+    shapes = operators.have_sizes
+    return output.finish(options, name, files, reader_version=READER_VERSION, has_shapes=shapes, **facts)
 
 
 def _write_events(output: Output, tables: Store, strings: pl.DataFrame, calls: Calls) -> None:
@@ -139,18 +146,20 @@ def _write_events(output: Output, tables: Store, strings: pl.DataFrame, calls: C
         output.write("memory_events", part.with_columns(event_index=pl.int_range(first, first + part.height)))
 
 
-def _count(output: Output, activities: Activities, calls: Calls, ranges: Ranges) -> None:
+def _count(output: Output, activities: Activities, calls: Calls, ranges: Ranges, operators: Operators) -> None:
     report, kinds = output.report, activities.seen.kinds
     for kind, number in kinds.items():
         report.add("stored", STORED[kind], number)
     for kind, number in calls.counts.items():
         report.add("stored", CALLED[kind], number)
     report.add("stored", "NVTX range or mark", ranges.count)
+    report.add("stored", "operator", operators.count)
     for table, what in OTHERS.items():
         report.add("stored", what, output.written[table])
     activities.account(report)
     report.add("note", HIDDEN, kinds.get("graph", 0))
-    report.add("note", "NVTX range that the recording cut", ranges.unfinished)
+    report.add("note", "NVTX range that the recording cut", ranges.unfinished + operators.unfinished)
+    report.add("note", UNREAD, operators.tracked)
 
 
 def _refuse_nameless(tables: Store, place: Path, form: str) -> None:

@@ -12,7 +12,7 @@ import polars as pl
 from kerneldb.batch import Manifest
 from kerneldb.ingest.doctor import NO_DEVICES, Diagnostic, launched, read_table
 from kerneldb.ingest.nsys.events import WARNED
-from kerneldb.ingest.nsys.ranges import EMITTED
+from kerneldb.ingest.nsys.marks import SUFFIX
 
 TRACE_CUDA: Final = (
     "Record with `nsys profile --trace=cuda,nvtx`; under WSL or a driver that is too old, nsys sees no GPU."
@@ -29,6 +29,7 @@ RANGES: Final = 'Wrap stages in NVTX ranges, e.g. `torch.cuda.nvtx.range("prefil
 STAGES: Final = 'Add a range per stage, e.g. `torch.cuda.nvtx.range("prefill")`, or ingest with `--phase NAME`.'
 THREADS: Final = "Put the ranges around the calls, on the threads that launch, or ingest with `--phase NAME`."
 RAN: Final = "Check that the program reached its kernels while nsys recorded, and that they ran on this host's GPUs."
+MARKED: Final = "Run a program of PyTorch under `torch.autograd.profiler.emit_nvtx(record_shapes=True)`."
 OPERATORS: Final = "Record the same program with torch.profiler too and give both the same `--run`."
 HELD: Final = {"ranges": "ranges", "api_calls": "calls"}
 GRAPH_MODE: Final = re.compile(r"CUDA_GRAPH_TRACE_OPTIONS:MODE$")
@@ -63,11 +64,17 @@ def diagnostics(manifest: Manifest) -> Iterator[Diagnostic]:
 
 
 def _operators(manifest: Manifest) -> Diagnostic:
-    marked = read_table(manifest, "ranges", "name")["name"].str.contains(EMITTED.pattern).any()
-    message = "Nsight Systems records no operators: launches have no shapes."
-    if marked:
-        message = "Operators are NVTX ranges here (`range_path`), not operator calls: launches have no shapes."
-    return Diagnostic("note", "operators", message, OPERATORS)
+    if "ops" in manifest.parts and not manifest.trace["has_shapes"]:
+        return Diagnostic("note", "operators", "Operators carry no input shapes.", MARKED)
+    if "ops" in manifest.parts:
+        calls = read_table(manifest, "op_calls", "call_id").height
+        message = f"Input shapes are recorded: {calls:,} distinct operator calls. Data types and numbers are not."
+        return Diagnostic("note", "operators", message, OPERATORS)
+    if not exported(manifest) and read_table(manifest, "ranges", "name")["name"].str.contains(SUFFIX).any():
+        message = "Operators are NVTX ranges here, not operator calls: launches have no shapes."
+        return Diagnostic("note", "operators", message, EXPORT)
+    message = "No operators are recorded: launches have no shapes."
+    return Diagnostic("note", "operators", message, f"{MARKED} Or: {OPERATORS}" if exported(manifest) else OPERATORS)
 
 
 def _warnings(manifest: Manifest) -> Iterator[Diagnostic]:
@@ -97,7 +104,8 @@ def _no_gpu_work(manifest: Manifest) -> Diagnostic:
 
 def _phases(manifest: Manifest, launches: pl.DataFrame) -> Diagnostic:
     ranges = manifest.rows.get("ranges", 0)
-    around = launches.height - launches["range_id"].null_count() if "range_id" in launches.columns else 0
+    known = [pl.col(name).is_not_null() for name in ("range_id", "op_id") if name in launches.columns]
+    around = launches.filter(pl.any_horizontal(known)).height if known else 0
     if around:
         message = f"The NVTX ranges around {around:,} launches are operators or steps: no launch has a phase."
         return Diagnostic("note", "phases", message, STAGES)

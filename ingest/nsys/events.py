@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from kerneldb.ingest.nsys.host import Calls
-from kerneldb.ingest.nsys.ranges import THREAD
+from kerneldb.ingest.nsys.marks import THREAD
 from kerneldb.ingest.nsys.store import MAPPING, Numbering, Schema, Store, frame
 from kerneldb.ingest.output import Report
 

@@ -1,4 +1,4 @@
-"""The calls of an export, with the NVTX range that each was made in, and the lookup from an activity to its call."""
+"""The calls of an export, with the NVTX range and operator around each, and the lookup from an activity to its call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Final
 import polars as pl
 
 from kerneldb import times
-from kerneldb.ingest.nsys.ranges import THREAD, Ranges
+from kerneldb.ingest.nsys.marks import THREAD
+from kerneldb.ingest.nsys.operators import Operators
+from kerneldb.ingest.nsys.ranges import Ranges
 from kerneldb.ingest.nsys.reports import VERSION
 from kerneldb.ingest.nsys.store import Schema, Store
 from kerneldb.times import widened
@@ -40,10 +42,11 @@ LINKED: Final[Schema] = {
     "duration": pl.Int64,
     "nameId": pl.UInt32,
     "range_id": pl.Int32,
+    "op_id": pl.Int32,
     "api_index": pl.UInt32,
     "thread": pl.UInt32,
 }
-"""What is kept of every call until all activities have found theirs: 40 bytes each."""
+"""What is kept of every call until all activities have found theirs: 44 bytes each."""
 
 
 class Processes:
@@ -63,9 +66,10 @@ class Processes:
 class Calls:
     """The calls of an export. Iterate `slices` to its end, then `behind` finds calls."""
 
-    def __init__(self, store: Store, names: pl.DataFrame, ranges: Ranges) -> None:
+    def __init__(self, store: Store, names: pl.DataFrame, ranges: Ranges, operators: Operators) -> None:
         self._store = store
         self._ranges = ranges
+        self._operators = operators
         self._processes = Processes()
         self._parts: dict[str, list[pl.Series]] = {name: [] for name in LINKED}
         self._names = names.select(nameId="id", name=pl.col("value").str.replace(VERSION, ""))
@@ -82,9 +86,9 @@ class Calls:
         first = self.counts.total()
         index = pl.int_range(first, first + part.height, dtype=pl.Int64, eager=True).alias("api_index")
         self.counts[kind] += part.height
-        around = self._ranges.around(part)
+        around = [self._ranges.around(part), self._operators.around(part).alias("op_id")]
         called = part.with_columns(nameId=pl.coalesce("nameId", "textId"))
-        named = called.join(self._names, on="nameId", how="left", maintain_order="left").hstack([index, around])
+        named = called.join(self._names, on="nameId", how="left", maintain_order="left").hstack([index, *around])
         own = {"pid": pl.col("globalTid") // THREAD, "thread": pl.col("globalTid") % THREAD}
         named = named.with_columns(duration=times.between("start", "end"), **own)
         if kind == CUDA:
@@ -101,6 +105,7 @@ class Calls:
             start_ns="start",
             duration_ns="duration",
             correlation_id="correlationId",
+            op_id="op_id",
             range_id="range_id",
             bytes="size",
         )
@@ -129,14 +134,19 @@ class Calls:
     def behind(self, process: pl.Series, correlation: pl.Series, start: pl.Series) -> pl.DataFrame:
         """The call of each activity; NULL without call. Of several with one number, the last that began before it.
 
-        Columns: `api_index`, `thread`, `api_call`, `launch_start_ns`, `launch_duration_ns`, `range_id`.
+        Columns: `api_index`, `thread`, `api_call`, `launch_start_ns`, `launch_duration_ns`, `range_id`, `op_id`.
         `process` is `globalPid` // 2^24.
         """
         taken = self._index.find(self._processes.keys(process, correlation), start)
         named = taken.join(self._names, on="nameId", how="left", maintain_order="left")
         return named.select(
-            "api_index", "range_id", "thread", api_call="name", launch_start_ns="start", launch_duration_ns="duration"
-        )
+            *("api_index", "range_id", "op_id", "thread"),
+            api_call="name", launch_start_ns="start", launch_duration_ns="duration",
+        )  # fmt: skip
+
+    def operators_of(self, process: pl.Series, correlation: pl.Series, start: pl.Series) -> pl.Series:
+        """`op_id` of the call of each activity."""
+        return self._index.find(self._processes.keys(process, correlation), start)["op_id"]
 
 
 class _Index:
@@ -182,7 +192,7 @@ class _Index:
             if self._repeated is not None:
                 found = _last_before(self._repeated, keys, start, found)
         taken = {name: column.gather(found) for name, column in self._columns.items()}
-        return pl.DataFrame(taken).with_columns(pl.col("nameId", "range_id", "api_index").cast(pl.Int64))
+        return pl.DataFrame(taken).with_columns(pl.col("nameId", "range_id", "op_id", "api_index").cast(pl.Int64))
 
 
 def _last_before(calls: pl.DataFrame, keys: pl.Series, start: pl.Series, found: pl.Series) -> pl.Series:

@@ -9,67 +9,50 @@ The ranges of a thread are worked on in order of time, some at once; those that 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol
 
 import polars as pl
 
 from kerneldb import repeated, times
-from kerneldb.ingest.nsys.store import Schema, Store
+from kerneldb.ingest.nsys.marks import MARK, THREAD, Marks, Names, coded_rows
+from kerneldb.ingest.nsys.store import Schema
 
-EVENT: Final[Schema] = {
-    **dict.fromkeys(("start", "end", "eventType", "textId", "globalTid", "endGlobalTid", "domainId"), pl.Int64),
-    "text": pl.String,
-}
-PUSH_POP, START_END, MARK, DOMAIN = "nvtx_push_pop", "nvtx_start_end", "nvtx_mark", "domain"
-KINDS: Final[Mapping[int, str]] = {
-    34: MARK,
-    59: PUSH_POP,
-    60: START_END,
-    65: MARK,
-    70: PUSH_POP,
-    71: START_END,
-    75: DOMAIN,
-}
-"""`eventType` → kind, from ENUM_NSYS_EVENT_TYPE."""
-OUTSIDE: Final = -1
-THREAD: Final = 1 << 24
-STEP_PREFIX: Final = "ProfilerStep"
-OPERATOR: Final = re.compile(r"\w+::.*")
-EMITTED: Final = re.compile(r", (?:op_id|seq|sizes|input_op_ids) = .*")
-"""What `torch.autograd.profiler.emit_nvtx` adds to the name of an operator or annotation."""
-KIND: Final = pl.Enum([*dict.fromkeys(KINDS.values())])
-KEYS: Final = ("textId", "text", "process", "domainId")
-"""What tells names apart."""
 TOGETHER: Final = 1 << 18
 """So many ranges are worked on at once, in memory for each of which some hundred bytes are needed."""
-SPARSE: Final = 8
-"""Numbers up to so many times as many as there are rows are looked up in a table."""
 DEEPEST: Final = 64
 """Ranges that nest deeper are walked one by one."""
 
 
-class Ranges:
-    """All ranges of an export, and the lookup from a thread and an interval to the range around it.
+class Paths(Protocol):
+    """Numbers for what ranges are in; 0 is outside of all."""
 
-    Rows of `ranges` without trace_id go to `write`. `count` is their number; `unfinished` counts ranges that the
-    recording cut; `until` is the end of the recording, where the export states it.
+    def of(self, rows: pl.DataFrame) -> pl.Series:
+        """The number of each row, whose `above` is that of the range around it and `name` the code of its name."""
+
+
+class Spans:
+    """Ranges of an export, and the lookup from a thread and an interval to the one around it.
+
+    Rows without trace_id go to `write`. `count` is their number; `unfinished` counts those that the recording cut,
+    which reach to `last`.
     """
 
     def __init__(
-        self, store: Store, strings: pl.DataFrame, until: int | None, write: Callable[[pl.DataFrame], None]
+        self, events: pl.DataFrame, last: int | None, paths: Paths, write: Callable[[pl.DataFrame], None]
     ) -> None:
-        self._names = _Names(strings)
-        events = self._names.read(store)
-        self.until = until
         self.count = events.height
         self.unfinished = events["end"].null_count()
-        self._paths = _Paths(self._names)
+        self._last = last
+        self._paths = paths
         self._starts = events["start"]
         self._places: dict[int | None, tuple[int, int]] = {}
         self._overlap = False
         self._ends, self._below, self._path = self._walk(events, write)
+
+    def _rows(self, events: pl.DataFrame, walked: pl.DataFrame, threads: pl.DataFrame, thread: int) -> pl.DataFrame:
+        """The rows of a thread, of which `walked` says what is around them."""
+        raise NotImplementedError
 
     def around(self, calls: pl.DataFrame) -> pl.Series:
         """`range_id` for each row of `calls` (globalTid, start, end); NULL outside of ranges.
@@ -91,40 +74,18 @@ class Ranges:
             parts.append(own.select("row", found.alias("range_id")))
         return pl.concat(parts).sort("row")["range_id"]
 
-    def named(self, calls: pl.DataFrame) -> pl.DataFrame:
-        """`phase` and `range_path` of calls, of which `range_id` is what `around` found, and `launch_…` the times."""
-        path = self._through(calls) if self._overlap else self._path.gather(calls["range_id"])
-        return self._paths.texts().select(pl.col("phase", "range_path").gather(path))
-
-    def _through(self, calls: pl.DataFrame) -> pl.Series:
-        """The path of each call where ranges overlap in part: one around the call need not be around its innermost."""
-        start = calls["launch_start_ns"]
-        end = start + calls["launch_duration_ns"].fill_null(0)
-        at, outwards = calls["range_id"].cast(pl.Int64), []
-        while at.null_count() < at.len():
-            ends = self._ends.gather(at)
-            around = at.set(~((ends > start) & (ends >= end)).fill_null(value=False), None)
-            if around.null_count() < around.len():
-                outwards.append(around)
-            at = self._below.gather(at).cast(pl.Int64)
-        path = pl.repeat(0, start.len(), dtype=pl.Int32, eager=True)
-        for ranges in reversed(outwards):
-            path = self._paths.joined(path, self._path.gather(ranges)).zip_with(ranges.is_not_null(), path)
-        return path.set(calls["range_id"].is_null(), None)
-
     def _walk(
         self, events: pl.DataFrame, write: Callable[[pl.DataFrame], None]
     ) -> tuple[pl.Series, pl.Series, pl.Series]:
         """Of each range its end, the one that was open when it started, and its path. Marks have only the second."""
         length = times.between("start", "end")
-        _, last = times.span(events, "start", length)
         kept = pl.col("start") + times.kept_duration("start", length).fill_null(0)
-        until = pl.when(pl.col("end").is_null()).then(pl.lit(last, pl.Int64)).otherwise(kept)
+        until = pl.when(pl.col("end").is_null()).then(pl.lit(self._last, pl.Int64)).otherwise(kept)
         is_range = (pl.col("kind") != MARK) & times.kept_time("start").is_not_null()
         until = pl.when(is_range).then(until)
         found: list[pl.DataFrame] = [pl.DataFrame(schema=_WALKED)]
         first, sizes = 0, events.group_by("globalTid", maintain_order=True).len()
-        threads = _threads(sizes["globalTid"])
+        threads = processes_and_threads(sizes["globalTid"])
         for number, (thread, size) in enumerate(sizes.iter_rows()):
             self._places[thread] = (first, size)
             open_before = pl.DataFrame(schema=_OPEN)
@@ -139,30 +100,67 @@ class Ranges:
         whole = pl.concat(found, rechunk=True)
         return whole["until"], whole["below"], whole["path"]
 
+
+class Ranges(Spans):
+    """All ranges of an export that are no operators, and the lookup from a thread and an interval to that around it.
+
+    `until` is the end of the recording, where the export states it.
+    """
+
+    def __init__(self, marks: Marks, until: int | None, write: Callable[[pl.DataFrame], None]) -> None:
+        self.until = until
+        self._names = marks.names
+        self._texts = _Texts(marks.names)
+        super().__init__(marks.ranges, marks.last, self._texts, write)
+
+    def named(self, calls: pl.DataFrame) -> pl.DataFrame:
+        """`phase` and `range_path` of calls, of which `range_id` is what `around` found, and `launch_…` the times."""
+        path = self._through(calls) if self._overlap else self._path.gather(calls["range_id"])
+        return self._texts.texts().select(pl.col("phase", "range_path").gather(path))
+
+    def _through(self, calls: pl.DataFrame) -> pl.Series:
+        """The path of each call where ranges overlap in part: one around the call need not be around its innermost."""
+        start = calls["launch_start_ns"]
+        end = start + calls["launch_duration_ns"].fill_null(0)
+        at, outwards = calls["range_id"].cast(pl.Int64), []
+        while at.null_count() < at.len():
+            ends = self._ends.gather(at)
+            around = at.set(~((ends > start) & (ends >= end)).fill_null(value=False), None)
+            if around.null_count() < around.len():
+                outwards.append(around)
+            at = self._below.gather(at).cast(pl.Int64)
+        path = pl.repeat(0, start.len(), dtype=pl.Int32, eager=True)
+        for ranges in reversed(outwards):
+            path = self._texts.joined(path, self._path.gather(ranges)).zip_with(ranges.is_not_null(), path)
+        return path.set(calls["range_id"].is_null(), None)
+
     def _rows(self, events: pl.DataFrame, walked: pl.DataFrame, threads: pl.DataFrame, thread: int) -> pl.DataFrame:
-        texts = self._paths.texts().select(pl.all().gather(walked["path"]))
+        texts = self._texts.texts().select(pl.all().gather(walked["path"]))
+        number = pl.concat_str(pl.lit('{"record_function_id": '), "number", pl.lit("}"))
+        details = {"details": number} if "number" in events.columns else {}
         return events.hstack(texts).select(
             "range_id",
             "kind",
             name=self._names.coded.gather(events["name"]),
-            process=_same(threads["process"], thread),
-            thread=_same(threads["thread"], thread),
+            process=same(threads["process"], thread),
+            thread=same(threads["thread"], thread),
             start_ns="start",
             duration_ns=pl.when(pl.col("kind") == MARK).then(0).otherwise(times.between("start", "end")),
             parent_id=walked["parent"].cast(pl.Int64),
             depth=pl.col("depth").fill_null(0),
             path="range_path",
             finished=(pl.col("kind") == MARK) | pl.col("end").is_not_null(),
+            **details,
         )
 
 
-def _threads(numbers: pl.Series) -> pl.DataFrame:
+def processes_and_threads(numbers: pl.Series) -> pl.DataFrame:
     """Process and thread of each `globalTid`, as texts."""
     whole = {"process": numbers // THREAD % THREAD, "thread": numbers % THREAD}
     return repeated.coded(pl.DataFrame({name: part.cast(pl.String) for name, part in whole.items()}))
 
 
-def _same(texts: pl.Series, number: int) -> pl.Expr:
+def same(texts: pl.Series, number: int) -> pl.Expr:
     """One of the texts, for every row."""
     return pl.lit(texts[number], dtype=texts.dtype)
 
@@ -182,106 +180,13 @@ def _in_parts(events: pl.DataFrame) -> Iterator[pl.DataFrame]:
         first = end
 
 
-class _Names:
-    """Names of ranges, each once: `texts` by code (`coded`: as rows have them), and what a path takes of each."""
-
-    def __init__(self, strings: pl.DataFrame) -> None:
-        self._strings = strings.select(textId="id", registered="value")
-        self.texts = self.coded = pl.Series(dtype=pl.String)
-        self.of_path = pl.Series(dtype=pl.UInt32)
-        self.facts: list[tuple[str, str | None, str | None]] = []
-
-    def read(self, store: Store) -> pl.DataFrame:
-        """Ranges and marks by thread and start, outer ones first: globalTid, start, end, kind, name (its code)."""
-        schema = {"globalTid": pl.Int64(), "start": pl.Int64(), "end": pl.Int64(), "kind": KIND, "name": pl.UInt32()}
-        keyed = pl.DataFrame(schema=dict(zip(KEYS, _KEYED, strict=True)))
-        parts, domains, names, known_names = [pl.DataFrame(schema=schema)], [keyed], [keyed], 0
-        for part in store.frames("NVTX_EVENTS", EVENT):
-            kind = pl.col("eventType").replace_strict(KINDS, default=None, return_dtype=KIND)
-            known = part.with_columns(kind=kind, process=pl.col("globalTid") // THREAD)
-            domains.append(known.filter(pl.col("kind") == DOMAIN).select(KEYS))
-            events = known.filter(pl.col("kind") != DOMAIN, pl.col("start").is_not_null())
-            coded, distinct = _coded(events.select(KEYS))
-            parts.append(events.with_columns(name=coded + known_names).select(*schema))
-            names.append(distinct)
-            known_names += distinct.height
-        of_parts, distinct = _coded(pl.concat(names))
-        self._tell(distinct, pl.concat(domains))
-        events = pl.concat(parts)
-        parts.clear()
-        events = events.with_columns(name=of_parts.gather(events["name"]))
-        down = [False, False, True]
-        return events.sort("globalTid", "start", "end", descending=down, nulls_last=False, maintain_order=True)
-
-    def _tell(self, keys: pl.DataFrame, domains: pl.DataFrame) -> None:
-        """Make the texts, now that the names of all domains are known."""
-        text = pl.coalesce("text", "registered")
-        registered = domains.join(self._strings, on="textId", how="left", maintain_order="left")
-        of_domain = registered.select("process", "domainId", domain=text).unique(
-            ["process", "domainId"], maintain_order=True
-        )
-        named = keys.join(self._strings, on="textId", how="left", maintain_order="left")
-        named = named.join(of_domain, on=["process", "domainId"], how="left", maintain_order="left")
-        parts = pl.concat_str("domain", text.fill_null(""), separator=":", ignore_nulls=True)
-        self.texts = named.select(parts).to_series().alias("name")
-        self.coded = repeated.coded(self.texts.to_frame())["name"]
-        facts: dict[tuple[str, str | None, str | None], int] = {}
-        codes = []
-        for name, default in zip(self.texts, keys["domainId"].fill_null(0) == 0, strict=True):
-            label = annotation(name)
-            fact = (EMITTED.sub("", name), label if default else None, None if default else label)
-            codes.append(facts.setdefault(fact, len(facts)))
-        self.of_path = pl.Series("fact", codes, dtype=pl.UInt32)
-        self.facts = list(facts)
-
-
-_KEYED: Final = (pl.Int64, pl.String, pl.Int64, pl.Int64)
-
-
-def _coded(keys: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
-    """The place of each row among the distinct ones, and these, in the order of the first of each.
-
-    Rows are compared as one number each: to compare several columns takes longer.
-    """
-    numbers, size = _numbers(keys)
-    first = numbers.arg_unique()
-    places = pl.int_range(first.len(), dtype=pl.UInt32, eager=True)
-    distinct = keys.select(pl.all().gather(first))
-    if size > SPARSE * (keys.height + 1):
-        return numbers.replace_strict(numbers.gather(first), places), distinct
-    table = pl.repeat(0, size, dtype=pl.UInt32, eager=True)
-    return table.scatter(numbers.gather(first), places).gather(numbers), distinct
-
-
-def _numbers(keys: pl.DataFrame) -> tuple[pl.Series, int]:
-    """A number for each row that only equal rows share, and below which they are; a text is hashed once."""
-    texts = pl.col(pl.String).cast(pl.Categorical(pl.Categories.random())).to_physical()
-    numbers, size = pl.repeat(0, keys.height, dtype=pl.Int64, eager=True), 1
-    for given in keys.with_columns(texts).with_columns(pl.all().cast(pl.Int64)).iter_columns():
-        column, low, high = given, given.min(), given.max()
-        if not isinstance(low, int) or not isinstance(high, int) or (low == high and not given.null_count()):
-            continue
-        if (high - low + 2) * size >= 1 << 62:  # more than a number holds: fewer are there than there are rows
-            column, low, high = _counted(given), 0, given.len()
-            numbers, size = _counted(numbers), keys.height
-        several = high - low + 2
-        numbers, size = numbers * several + (column - (low - 1)).fill_null(0), size * several
-    return numbers, size
-
-
-def _counted(values: pl.Series) -> pl.Series:
-    """The values numbered in their order, from 0; NULL is the first one where there is any."""
-    distinct = values.unique().sort()
-    return values.replace_strict(distinct, pl.int_range(distinct.len(), dtype=pl.Int64, eager=True))
-
-
-class _Paths:
+class _Texts:
     """The distinct paths of ranges, numbered from 1; 0 is outside of all.
 
     The phase is the outermost annotation of the default domain, else the outermost of a library's domain.
     """
 
-    def __init__(self, names: _Names) -> None:
+    def __init__(self, names: Names) -> None:
         self._names = names
         self._numbers: dict[tuple[int, int], int] = {}
         self._found: list[tuple[str, str | None, str | None, int]] = [("", None, None, -1)]
@@ -298,7 +203,7 @@ class _Paths:
         return self._numbered(pl.DataFrame({"above": above, "fact": own.fill_null(0)}))
 
     def _numbered(self, pairs: pl.DataFrame) -> pl.Series:
-        coded, distinct = _coded(pairs)
+        coded, distinct = coded_rows(pairs)
         numbers = pl.Series("path", [self._number(*pair) for pair in distinct.iter_rows()], dtype=pl.Int32)
         return numbers.gather(coded)
 
@@ -323,7 +228,7 @@ class _Paths:
         return self._texts
 
 
-def _enclosed(events: pl.DataFrame, open_before: pl.DataFrame, paths: _Paths) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _enclosed(events: pl.DataFrame, open_before: pl.DataFrame, paths: Paths) -> tuple[pl.DataFrame, pl.DataFrame]:
     """`until`, `below`, `parent` and `path` of each row, and which ranges are open behind them.
 
     `below` is what was open when a range started, `parent` the first one outwards that ends no earlier. What is no
@@ -410,7 +315,7 @@ def _walked(edges: pl.DataFrame, count: int) -> tuple[pl.Series, pl.Series]:
     return pl.Series("below", below, dtype=pl.UInt32), pl.Series("parent", parent, dtype=pl.UInt32)
 
 
-def _with_paths(spans: pl.DataFrame, paths: _Paths) -> pl.Series:
+def _with_paths(spans: pl.DataFrame, paths: Paths) -> pl.Series:
     """The path of each row; from outside in, as those of the rows around must be known."""
     rows = spans.select("path", "name", "parent").with_row_index("row")
     path = rows["path"]
@@ -424,11 +329,3 @@ def _with_paths(spans: pl.DataFrame, paths: _Paths) -> pl.Series:
         path = path.scatter(found["row"], found["path"])
         pending = pending.filter(pl.col("above").is_null())
     return path
-
-
-def annotation(name: str) -> str | None:
-    """The name of a stage, None for steps and for operators that torch marks (`aten::mm, op_id = 7`)."""
-    if name.startswith(STEP_PREFIX):
-        return None
-    plain = EMITTED.sub("", name)
-    return None if plain != name and OPERATOR.fullmatch(plain) else plain

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 STACKS: Final = "that takes Python stacks (torch.profiler: with_stack=True)"
 OPERATORS: Final = (
-    "no operator is known: that takes the host's side of a recording (torch.profiler: activities CPU and CUDA), which "
-    "replays of a graph do not have"
+    "no operator is known: that takes the host's side of a PyTorch program (torch.profiler: activities CPU and CUDA; "
+    "nsys: run it under torch.autograd.profiler.emit_nvtx(record_shapes=True)), which replays of a graph do not have"
 )
 NAMES: Final = "the names of the kernels do not tell it"
 UNKNOWN: Final = {
@@ -21,8 +21,9 @@ UNKNOWN: Final = {
     "module": f"no module is known: {STACKS} of a program made of torch.nn modules",
     "python_line": f"no line of Python is known: {STACKS}",
     "line": f"no line of Python is known: {STACKS}",
-    "phase": "no phase is known: mark parts of the program (torch.profiler.record_function, NVTX, roctx) and record "
-    "again, or name that of a whole trace: kerneldb ingest --replace --phase NAME",
+    "phase": "no phase is known: mark parts of the program (torch.profiler.record_function; for nsys "
+    "torch.cuda.nvtx.range; roctx), around the calls on the thread that launches, and record again; ranges of "
+    "operators and steps are none. Or name that of a whole trace: kerneldb ingest --replace --phase NAME",
     "iteration": "no iteration is known: call prof.step() after each (torch.profiler), and record several",
     "dtype": f"no data type is known: {NAMES}, and no inputs are recorded (torch.profiler: record_shapes=True)",
     "library": f"no library is known: {NAMES}",

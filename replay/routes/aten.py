@@ -34,10 +34,9 @@ class AtenRoute(Route):
     about = "rebuilds the recorded operator call, also of libraries that `--import MODULE` registers"
 
     def claims(self, work: Work) -> bool:
-        """A recorded call with shapes. Exchanges with other ranks are left to another route."""
+        """A recorded call with types of its inputs. Exchanges with other ranks are left to another route."""
         call = None if work.spec is None else work.spec.call
-        shaped = call is not None and (call.input_dims is not None or call.input_dtypes is not None)
-        return shaped and work.category != "COMMUNICATION"
+        return call is not None and call.input_dtypes is not None and work.category != "COMMUNICATION"
 
     def prepare(self, item: Item, device: str) -> Iterator[Any]:
         """The candidates of the resolver, and the first of them under other settings."""

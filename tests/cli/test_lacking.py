@@ -27,7 +27,7 @@ def both(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Database:
         fixtures = root / "tests" / "fixtures"
         kerneldb.open(path).ingest([fixtures / "nsys" / f"{PRINTED}.csv", fixtures / f"{RECORDED}.json.gz"])
 
-    return kerneldb.open(made_once(tmp_path_factory, "both.duckdb", make))
+    return kerneldb.open(made_once(tmp_path_factory, "print_and_recording.duckdb", make))
 
 
 def said(database: Database, *arguments: str) -> str:

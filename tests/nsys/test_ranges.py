@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import polars as pl
 import pytest
 
-from kerneldb.ingest.nsys import ranges
+from kerneldb.ingest.nsys import marks, ranges
 from kerneldb.ingest.nsys.ranges import Ranges
 from kerneldb.ingest.nsys.store import Schema
 
@@ -68,7 +68,7 @@ def test_the_range_around_a_call(monkeypatch: pytest.MonkeyPatch, together: int,
     spans = sorted(found, key=lambda one: (one[0], one[1], -one[2]))
     assert len(spans) > 50
     written: list[pl.DataFrame] = []
-    known = Ranges(Events(sorted(spans, key=lambda _: chance.random())), STRINGS, None, written.append)
+    known = Ranges(marks.read(Events(sorted(spans, key=lambda _: chance.random())), STRINGS), None, written.append)
     rows = pl.concat(written)
     assert rows["range_id"].to_list() == list(range(len(spans)))
     assert rows.select("start_ns", end=pl.col("start_ns") + pl.col("duration_ns")).rows() == [one[1:] for one in spans]
@@ -95,6 +95,6 @@ def test_rows_of_equal_keys_have_one_code(largest: int) -> None:
     keys = pl.DataFrame(
         rows, schema=dict(zip("abcd", (pl.Int64, pl.String, pl.Int64, pl.Int64), strict=True)), orient="row"
     )
-    coded, distinct = ranges._coded(keys)
+    coded, distinct = marks.coded_rows(keys)
     assert distinct.rows() == list(dict.fromkeys(rows))
     assert distinct.select(pl.all().gather(coded)).rows() == rows

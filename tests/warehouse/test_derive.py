@@ -112,7 +112,8 @@ def test_real_decoder_fills_whole_rows() -> None:
 @pytest.mark.parametrize(
     ("facts", "level"),
     [
-        ({"call_id": "c", "input_dims": "[[2]]", **GRID}, "call"),
+        ({"call_id": "c", "input_dims": "[[2]]", "input_dtypes": '["float"]', **GRID}, "call"),
+        ({"call_id": "c", "input_dims": "[[2]]", **GRID}, "launch"),
         ({"call_id": "c", **GRID}, "launch"),
         (GRID, "launch"),
         ({"total_blocks": 6, "threads_per_block": 128}, "total"),
