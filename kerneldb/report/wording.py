@@ -45,7 +45,9 @@ SHORT_NS: Final = 10_000
 TINY_NS: Final = 3_000
 """A kernel that is shorter does next to nothing beside starting, whatever its work is."""
 FRAME: Final = re.compile(r"(.*)\((\d+)\): (.*)")
+CERTAIN: Final = "Certain: "
 LIKELY: Final = "Likely: "
+OPEN: Final = CERTAIN + "it was open on the launching thread, or had just ended, when the GPU ran out of work."
 KNOWN_WORK: Final = "Work from the shapes of the operators or from counters, peaks from the data sheet."
 UNKNOWN_WORK: Final = "How near that is to the peaks is not known: shapes of operators, or counters, would say."
 COUNTED_WORK: Final = "How near that is to the peaks is not known from shapes; its counters are stored."
@@ -161,7 +163,7 @@ def copied(row: Row) -> Mapping[str, str]:
 
 
 def waited(row: Row) -> Mapping[str, str]:
-    """What to do instead of waiting, by what waited: in PyTorch (`hint`) and elsewhere (`instead`)."""
+    """What the host did after it had waited, and what to do instead: in PyTorch (`hint`) and elsewhere (`instead`)."""
     call, op = row["call"] or "", row["op"] or ""
     hint = "Copy results later, to pinned memory, with non_blocking=True"
     instead = "Make the GPU wait instead of the host ({event}), and look at results later"
@@ -171,7 +173,34 @@ def waited(row: Row) -> Mapping[str, str]:
         hint = "Leave the explicit synchronisation out (around timings, at the end of steps), or do it less often"
     if "memcpy" in call.lower():
         instead = "Copy results later, and to pinned memory: then the call does not wait for the GPU"
-    return {"hint": hint, "instead": instead}
+    return _then(row, hint, instead)
+
+
+def _then(row: Row, hint: str, instead: str) -> Mapping[str, str]:
+    """The texts about waits after which the host did something else for most of the time, as far as that is known."""
+    if not row["frame"] and not row["quiet_ns"]:
+        meanwhile = "then had nothing to run until the next launch came"
+        return {"then": "", "meanwhile": meanwhile, "hint": hint, "instead": instead, "sure": OPEN}
+    meanwhile = "had nothing to run meanwhile"
+    if not row["frame"]:
+        then = ", and then was in no recorded call for {quiet_ns} before it launched again"
+        or_else = ". Or make shorter what the program does there{stacks}"
+        sure = CERTAIN + "the calls had ended. What the host did then is not recorded."
+        return {
+            "then": then,
+            "meanwhile": meanwhile,
+            "hint": hint + or_else,
+            "instead": instead + or_else,
+            "sure": sure,
+        }
+    longest = "" if row["frame_n"] == 1 else f" ({row['frame_n']:,} times, up to {{frame_longest_ns}})"
+    then = f", and then spent {{frame_ns}}{longest} in {{doing}} before it launched again"
+    first = (
+        "Make {doing_name} shorter or move it off the thread that launches (workers of a data loader, prefetching), "
+    )
+    first += "or do not wait before it, so that it overlaps. "
+    sure = "Certain that the host was there after the calls; how much would overlap without them is not recorded."
+    return {"then": then, "meanwhile": meanwhile, "hint": first + hint, "instead": first + instead, "sure": sure}
 
 
 def allocated(row: Row) -> Mapping[str, str]:

@@ -1,7 +1,7 @@
--- The time of one cause, and where most of it belongs. A value that is read is copied, too.
+-- The time of one cause, and where most of it belongs.
 WITH held AS (
     FROM found_places
-    WHERE cause = $cause OR ($cause = 'synchronisation' AND part = 'copy' AND op = 'aten::_local_scalar_dense')
+    WHERE cause = $cause
 )
 
 SELECT
