@@ -11,14 +11,12 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.report import wording
-from kerneldb.report.wording import LIKELY, NEAR_PEAK, in_words
+from kerneldb.report.wording import CERTAIN, LIKELY, NEAR_PEAK, OPEN, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kerneldb.report.wording import Row
-
-CERTAIN: Final = "Certain: "
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,7 +68,6 @@ FEW: Final = 10
 """Fewer pauses are not what launching one by one makes."""
 ALL: Final = 2**62
 GAPS: Final = ("analyze", "idle", "--gaps")
-OPEN: Final = CERTAIN + "it was open on the launching thread, or had just ended, when the GPU ran out of work."
 
 RULES: Final = (
     Rule(
@@ -125,16 +122,16 @@ RULES: Final = (
         {"kind": "graph", "least": 1, "most": ALL},
         needs="has_late_graphs",
     ),
-    _cause(
+    Rule(
         "synchronising",
-        "synchronisation",
-        1,
-        "The host waited for the GPU in {calls:,} calls{where}; the GPU then had nothing to run until the next launch "
-        "came, {at_stake_ns} ({share_pct:.1f} %) in all.",
+        3,
+        "The host waited for the GPU in {calls:,} calls{where}{then}; the GPU {meanwhile}, {at_stake_ns} "
+        "({share_pct:.1f} %) in all.",
+        GAPS,
         "{hint}.",
-        otherwise="{instead}.",
-        evidence=OPEN,
-        command=GAPS,
+        "{instead}.",
+        "{sure}",
+        params={"cause": "synchronisation", "least_pct": 1},
         more=wording.waited,
     ),
     _cause(
@@ -259,9 +256,9 @@ RULES: Final = (
     ),
     Rule(
         "late-rank",
-        1,
-        "This rank waited {at_stake_ns} ({share_pct:.0f} %) in {n:,} collectives for other ranks, {rank_pct:.0f} % of "
-        "it for rank {late_rank}, which joined last.",
+        2,
+        "This rank waited {at_stake_ns} ({share_pct:.0f} %) that no computation hides for other ranks, in {n:,} "
+        "collectives, {rank_pct:.0f} % of it for rank {late_rank}, which joined last.",
         ("analyze", "collectives", "--waits"),
         "Look at what rank {late_rank} does before it joins (kerneldb why on its trace): more data, a slower GPU, a "
         "busy host.",

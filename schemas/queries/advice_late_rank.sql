@@ -1,6 +1,6 @@
 -- Waiting in collectives that nothing hides, for the rank that is waited for longest.
 WITH waits AS (
-    SELECT late_rank, sum(wall_ns) AS wall_ns, sum(n) AS n, any_value(span_ns) AS span_ns
+    SELECT late_rank, sum(wall_ns) AS wall_ns, sum(collectives) AS n, any_value(span_ns) AS span_ns
     FROM found_places
     WHERE cause = 'waiting for a rank'
     GROUP BY late_rank

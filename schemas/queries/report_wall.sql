@@ -1,6 +1,6 @@
 -- The wall time of a trace by cause and by what ran or was waited for: sums of `_wall_pieces`, one row per device, cause, call, signature and place in the
 -- program. Pieces of a millisecond and more are counted apart (`long_ns`); `launch_index` is that of the longest; `idle_each` has the length of each piece in
--- which nothing ran, for their median. `place` numbers the rows, most time first.
+-- which nothing ran, for their median; `carried` are the longest gaps after calls that had ended by then, up to a hundred. `place` numbers the rows, most time first.
 WITH chosen AS (FROM kernels WHERE trace = $trace),
 
 used AS MATERIALIZED (FROM _wall_launches('chosen')),
@@ -17,13 +17,16 @@ summed AS MATERIALIZED (
         w.late_rank,
         w.fact,
         count(*) AS n,
+        len(list_distinct(list(w.launch_index) FILTER (w.code = 3))) AS collectives,
         sum(w.end_ns - w.start_ns) AS wall_ns,
         count(*) FILTER (w.end_ns - w.start_ns >= 1000000) AS long_n,
         coalesce(sum(w.end_ns - w.start_ns) FILTER (w.end_ns - w.start_ns >= 1000000), 0) AS long_ns,
         max((w.end_ns - w.start_ns)::HUGEINT * 1099511627776 + 1099511627775 - w.launch_index) AS longest,
         min(w.start_ns) AS first_ns,
+        arg_max(w.start_ns, (w.end_ns - w.start_ns)::HUGEINT * 1099511627776 + 1099511627775 - w.launch_index) FILTER (w.number IS NOT NULL) AS longest_start_ns,
         sum(floor((w.end_ns - w.start_ns) * w.needed)) AS needed_ns,
         sum(w.end_ns - w.start_ns) FILTER (w.needed IS NOT NULL) AS known_ns,
+        count(w.needed) AS known,
         bool_or(w.is_compute) FILTER (w.needed IS NOT NULL) AS is_compute,
         list(w.end_ns - w.start_ns) FILTER (w.code >= 6) AS idle_each
     FROM _wall_cuts('used', 'places', 'waits') AS w
@@ -36,6 +39,16 @@ named AS (
         s.*,
         w.name AS call,
         w.cause,
+        CASE
+            WHEN s.longest_start_ns >= w.end_ns
+                THEN {
+                    'start_ns': s.longest_start_ns,
+                    'duration_ns': (s.longest >> 40)::BIGINT,
+                    'waited_until_ns': w.end_ns,
+                    'process': w.process,
+                    'thread': w.thread
+                }
+        END AS carried,
         s.number IS NOT NULL AND s.first_ns = min(s.first_ns) OVER (PARTITION BY s.place, s.number) AS is_first
     FROM summed AS s
     LEFT JOIN waits AS w USING (number)
@@ -49,6 +62,8 @@ grouped AS (
         call,
         late_rank,
         sum(n)::BIGINT AS n,
+        sum(collectives)::BIGINT AS collectives,
+        sum(known)::BIGINT AS known,
         least(sum(wall_ns), 9223372036854775807)::BIGINT AS wall_ns,
         sum(long_n)::BIGINT AS long_n,
         least(sum(long_ns), 9223372036854775807)::BIGINT AS long_ns,
@@ -56,6 +71,7 @@ grouped AS (
         1099511627775 - (max(longest) & 1099511627775)::BIGINT AS launch_index,
         count(*) FILTER (is_first) AS calls,
         arg_max(number, (longest >> 40, number)) AS number,
+        arg_max(carried, longest, 100) FILTER (carried IS NOT NULL) AS carried,
         sum(needed_ns)::BIGINT AS needed_ns,
         try_cast(sum(known_ns) AS BIGINT) AS known_ns,
         bool_or(is_compute) AS is_compute,
@@ -84,6 +100,8 @@ SELECT
     g.call,
     g.late_rank,
     g.n,
+    g.collectives,
+    g.known,
     g.wall_ns,
     g.long_n,
     g.long_ns,
@@ -94,6 +112,7 @@ SELECT
     g.known_ns,
     g.is_compute,
     g.idle_each,
+    g.carried,
     w.start_ns AS call_start_ns,
     w.process AS call_process,
     w.thread AS call_thread,

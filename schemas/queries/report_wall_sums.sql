@@ -12,6 +12,7 @@ _summed AS (
         part,
         what AS cause,
         sum(n)::BIGINT AS n,
+        nullif(sum(known) FILTER (part = 'computation'), 0)::BIGINT AS known,
         sum(wall_ns) AS all_ns,
         sum(needed_ns) FILTER (part = 'computation') AS needed_ns,
         sum(known_ns) FILTER (part = 'computation') AS known_ns
@@ -28,6 +29,7 @@ SELECT
     n,
     try_cast(all_ns AS BIGINT) AS wall_ns,
     100 * all_ns / sum(all_ns) OVER (PARTITION BY device) AS share_pct,
+    known,
     try_cast(needed_ns AS BIGINT) AS needed_ns,
     try_cast(known_ns - needed_ns AS BIGINT) AS lost_ns
 FROM _summed

@@ -69,6 +69,8 @@ def test_waiting_is_told_from_transfer(tmp_path: Path) -> None:
     assert (rows[0]["came_last"], rows[1]["came_last"]) == (1, 2)
     assert rows[0]["longest_wait_ns"] == 80_000
     assert all((row["run"], row["traced_ranks"], row["matched"]) == ("job", 2, 3) for row in rows.values())
+    for alone in ({"traces": ["rank0"]}, {"where": "rank = 0"}):
+        assert database.analyze("collective_waits", **alone).rows() == [rows[0]]
 
 
 def test_one_rank_alone_tells_no_waiting(tmp_path: Path) -> None:

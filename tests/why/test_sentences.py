@@ -9,7 +9,7 @@ import pytest
 import kerneldb
 from kerneldb.report import why, wording
 from tests.conftest import made_once
-from tests.why.causes import GEMM, US, Program, collective, slow_gemm
+from tests.why.causes import GEMM, US, Program, collective, late_rank, slow_gemm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,6 +119,26 @@ def one_wait() -> Program:
     return program
 
 
+def steps(doing: str | None, *, recorded: bool = True) -> Program:
+    """Each step ends with a wait in no operator and reads a value in another line; 5 ms of `doing` come after it."""
+    program = Program()
+    for _ in range(4):
+        begun = program.host
+        if doing:
+            program.frame(doing, program.host, 5 * MS)
+            program.frame("random.py(7): shuffle", program.host + US, 5 * MS - 2 * US)
+        program.think(5 * MS)
+        for _ in range(10):
+            program.kernel(duration=MS)
+        program.wait("aten::item", "train.py(71): loss")
+        program.think(300 * US)
+        program.kernel()
+        program.call("cudaDeviceSynchronize", max(program.gpu - program.host, 0) + 3 * US)
+        if recorded:
+            program.frame("train.py(60): step", begun, program.host - begun)
+    return program
+
+
 def few() -> Program:
     """Four launches of a product, long after each other."""
     program = Program()
@@ -148,6 +168,9 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
         only_copies, without_operator, unknown_kinds, with_operator, experts, gradients, first_use, attention,
         one_pause, one_wait, few, vectors, host_only,
     )
+} | {
+    "loads": lambda: steps("data.py(17): next_batch"),
+    "thinks": lambda: steps(None, recorded=False),
 }  # fmt: skip
 
 
@@ -220,6 +243,34 @@ def test_one_pause_is_told_as_one(verdicts: dict[str, Verdict]) -> None:
     assert "in 1 call, cudaStreamSynchronize in aten::to at train.py:3 (step)" in found
 
 
+def test_what_the_host_did_after_a_wait_is_named_with_the_wait_before_it(verdicts: dict[str, Verdict]) -> None:
+    """The operator and the line of the other wait are no part of it; shuffle is of Python's library."""
+    found = piece(verdicts["loads"], "synchronising")
+    place = "in 7 calls, mostly cudaDeviceSynchronize at train.py:60 (step), and then spent "
+    assert place + "15.0 ms (3 times, up to 5.00 ms) in next_batch (data.py:17) before it" in found.sentence
+    assert found.remedy.startswith("Make next_batch shorter or move it off the thread that launches")
+    assert "Leave the explicit synchronisation out" in found.remedy
+    assert "so that it overlaps" in found.remedy
+    nothing = piece(verdicts["thinks"], "synchronising")
+    assert ", mostly cudaDeviceSynchronize, and then was in no recorded call for 15.0 ms before" in nothing.sentence
+    assert nothing.remedy.endswith("less often. Or make shorter what the program does there.")
+    assert "not recorded" in nothing.evidence
+
+
+def test_a_collective_that_waits_in_two_pieces_is_one(tmp_path: Path) -> None:
+    """A kernel in the middle of the first of ten waits hides 100 µs of it."""
+    waits, late = (late_rank(rank, broken=True) for rank in range(2))
+    number = waits.call("cudaLaunchKernel", 4 * US)
+    waits.trace.kernel(GEMM, waits.gpu - 13 * MS + 700 * US, 100 * US, number, None, stream=30)
+    for rank, program in enumerate((waits, late)):
+        program.write(tmp_path / f"rank-{rank}.json")
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(sorted(tmp_path.glob("*.json")), run="job")
+    (verdict,) = why.verdicts(database, ["rank-0"])
+    said = "This rank waited 8.90 ms (64 %) that no computation hides for other ranks, in 10 collectives, 100 % of it"
+    assert piece(verdict, "late-rank").sentence.startswith(said)
+
+
 def test_a_trace_of_a_few_launches_is_about_what_ran(verdicts: dict[str, Verdict]) -> None:
     rules = [one.rule for one in verdicts["few"].advice]
     assert rules[0] == "one-kernel"
@@ -253,8 +304,9 @@ def test_where_counters_are_stored_nobody_is_told_to_record_them() -> None:
 
 
 def test_who_waits_in_a_copy_is_not_told_to_wait_for_events() -> None:
-    assert "event" not in wording.waited({"call": "cudaMemcpyAsync", "op": None})["instead"]
-    assert "event" in wording.waited({"call": "cudaStreamSynchronize", "op": None})["instead"]
+    alone = {"frame": None, "quiet_ns": None}
+    assert "event" not in wording.waited({"call": "cudaMemcpyAsync", "op": None, **alone})["instead"]
+    assert "event" in wording.waited({"call": "cudaStreamSynchronize", "op": None, **alone})["instead"]
 
 
 def test_pauses_of_unknown_reason_have_no_evidence() -> None:
