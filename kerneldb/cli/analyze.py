@@ -21,6 +21,7 @@ from kerneldb.cli.options import (
     output_options,
     plot_option,
     selection_options,
+    trace_argument,
     trace_option,
 )
 from kerneldb.cli.root import analyze, refuse
@@ -156,7 +157,7 @@ def _typed(row: Mapping[str, Any]) -> str:
 
 
 def analysis(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of an analysis; the command receives them as one `asked: Asked`."""
+    """The arguments and options of an analysis; the command receives them as one `asked: Asked`."""
 
     @functools.wraps(command)
     def wrapper(
@@ -164,12 +165,13 @@ def analysis(command: Callable[..., None]) -> Callable[..., None]:
         traces: tuple[str, ...],
         limit: int | None,
         output: Output,
+        named: tuple[str, ...],
         plot: Path | None = None,
         **more: Any,
     ) -> None:
-        command(Asked(where, traces, limit, output, plot), **more)
+        command(Asked(where, tuple(dict.fromkeys((*named, *traces))), limit, output, plot), **more)
 
-    return selection_options(limit_option(ROWS)(output_options(wrapper)))
+    return trace_argument(selection_options(limit_option(ROWS)(output_options(wrapper))))
 
 
 @analyze.command(short_help="Why the GPU was idle.")
@@ -181,10 +183,10 @@ def idle(asked: Asked, *, gaps: bool) -> None:
 
     Parts and causes are those of the wall time (kerneldb why --budget; docs/why.md has the rules): host (the GPU waited
     for it: launching, synchronisation, allocation …), queue (the next launch had been made: dependency, launch latency,
-    between launches) and unattributed (the trace does not tell). waiting_call is the call of the host that most often
-    is the cause. host_late (with --gaps) is how long the GPU had been idle when the host began the next launch call,
-    no_call how long right before it the thread was in no recorded call: in Python or other work, between call_before
-    and call_after.
+    between launches) and unattributed (the trace does not tell). waiting_call is the call of the host that is the cause
+    for most of the time; n counts pieces, as a gap is cut at each call that held up the host. host_late (with --gaps)
+    is how long the GPU had been idle when the host began the next launch call, no_call how long right before it the
+    thread was in no recorded call: in Python or other work, between call_before and call_after.
     is_carried says that waiting_call had ended: its cause is carried over. With --where, launches that do not meet the
     condition count as idle. at is the start of the gap, counted from the first launch of the trace as in `kerneldb
     tui`; --wide and formats for programs also have times by the clock of the trace.
@@ -257,7 +259,9 @@ def collectives(asked: Asked, *, waits: bool, replays: bool) -> None:
 
     A collective lasts until the slowest rank has joined. With the traces of several ranks of one job, --waits separates
     waiting from transfer and counts how often each rank joined last, and --replays compares the transfer with replays.
-    algorithm_gbs is bytes / time; bus_gbs is what each link carries of it, comparable across numbers of ranks.
+    wait is all of that time, also what computation hides; `kerneldb why` counts what it does not. A chosen rank is
+    compared with all ranks of its job. algorithm_gbs is bytes / time; bus_gbs is what each link carries of it,
+    comparable across numbers of ranks.
 
     \b
       kerneldb analyze collectives
@@ -277,10 +281,11 @@ def collectives(asked: Asked, *, waits: bool, replays: bool) -> None:
     show_default=True,
     help="Sum by the outermost operator, the innermost one, the module or the Python line.",
 )
+@trace_argument
 @trace_option
 @limit_option(ROWS)
 @output_options
-def memory(by: str, traces: tuple[str, ...], limit: int | None, output: Output) -> None:
+def memory(by: str, *, named: tuple[str, ...], traces: tuple[str, ...], limit: int | None, output: Output) -> None:
     """Show what allocated memory and what held it when most was in use, for each process and device.
 
     at_peak is what a row held at that moment; peak is the most that it held alone at any time. What had been allocated
@@ -291,7 +296,7 @@ def memory(by: str, traces: tuple[str, ...], limit: int | None, output: Output) 
       kerneldb analyze memory --by module
       kerneldb query "SELECT ts_ns, allocated_bytes, reserved_bytes FROM memory_timeline WHERE device = 0"
     """
-    result = open_database(lock_timeout=READ_WAIT_S).memory(by, traces=traces)
+    result = open_database(lock_timeout=READ_WAIT_S).memory(by, traces=tuple(dict.fromkeys((*named, *traces))))
     if not len(result):
         note(NO_MEMORY)
     note_unknown(by, result, "name")

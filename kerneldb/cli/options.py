@@ -208,6 +208,11 @@ def trace_option(command: Command) -> Command:
     )(cast("Command", wrapper))
 
 
+def trace_argument(command: Command) -> Command:
+    """`[TRACE]...` beside `--trace`, for a command that is about traces and nothing else: the same, as `named`."""
+    return click.argument("named", nargs=-1, metavar="[TRACE]...", shell_complete=trace_names)(command)
+
+
 def plot_option(command: Command) -> Command:
     """`--plot FILE`; ending and libraries are checked before anything is asked."""
     return click.option(

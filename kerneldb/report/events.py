@@ -49,7 +49,6 @@ CALLERS: Final = ("operators", "API calls")
 NUMBERS: Final = 1 << 40
 """More than a trace has events: numbers of several traces are that far apart."""
 UNKNOWN: Final = "not asked for"
-CARRIED: Final = ", carried over (docs/why.md, rule 5; not on the critical path) from an ended call: "
 LEVEL: Final = 6
 FACTS_MADE: Final = frozenset(
     {"signature", "input_dims", *(f"{shape}_{axis}" for shape in ("grid", "block") for axis in "xyz")}
@@ -250,7 +249,7 @@ def _gaps(ask: Asking, *, part: bool) -> pl.DataFrame:
     if part:
         found = ask.frame("events_breaks").with_columns(name=pl.lit("idle"), cause=pl.lit(UNKNOWN))
     else:
-        found = ask.also({"carried": CARRIED}).frame("events_gaps")
+        found = ask.frame("events_gaps")
     return _plain(found, lane=pl.lit("idle"), category="idle: " + pl.col("cause"))
 
 
@@ -264,10 +263,10 @@ def caused(ask: Asking, stretch: Window) -> Iterator[tuple[str, str, str, int, i
     for _, found in ask.of(tracks.gaps, axis, part, causes=True):
         gap = found.facts
         place = f"GPU {'?' if gap['device'] is None else gap['device']}"
-        then = gap["next_op"] or gap["next"]
+        then, call = gap["next_op"] or gap["next"], gap["waiting_call"]
         told = [
             gap["cause"],
-            (CARRIED if gap["is_carried"] else ": ") + gap["waiting_call"] if gap["waiting_call"] else "",
+            (f", after {call} had ended" if gap["is_carried"] else f": {call}") if call else "",
             f", then {then}" if then else "",
         ]
         yield place, gap["cause"], "".join(told), found.begins_ns - shift, found.ends_ns - found.begins_ns

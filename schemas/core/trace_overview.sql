@@ -5,7 +5,7 @@
 --   run, label, kind, source, framework_version, rank, world_size: as in traces
 --   device_names VARCHAR: Product names of its devices.
 --   launches, is_primary: as in traces
---   window_ns BIGINT [ns]: From the first to the last event.
+--   window_ns BIGINT [ns]: From the first to the last launch, call or operator; of PyTorch, Python frames and annotations may begin earlier or end later.
 --   tags: as in kernels
 --   default_phase, ingested_at: as in traces
 --   trace_id: as in kernels

@@ -6,8 +6,8 @@ WITH _held AS (
 ),
 
 _called AS (
-    SELECT device, part, cause, first(call ORDER BY n DESC, call) AS waiting_call
-    FROM (SELECT device, part, cause, call, sum(n) AS n FROM _held WHERE call IS NOT NULL GROUP BY ALL)
+    SELECT device, part, cause, first(call ORDER BY ns DESC, call) AS waiting_call
+    FROM (SELECT device, part, cause, call, sum(wall_ns) AS ns FROM _held WHERE call IS NOT NULL GROUP BY ALL)
     GROUP BY ALL
 )
 

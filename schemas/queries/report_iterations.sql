@@ -5,10 +5,11 @@ WITH each AS (
         iteration,
         any_value(steady_state) AS steady_state,
         count(*) AS launches,
+        count(*) FILTER (kind = 'kernel') AS kernels,
         sum(duration_ns) AS total_ns,
         max(end_ns) - min(start_ns) AS span_ns
     FROM kernels
-    WHERE trace = $trace AND timing = 'timeline' AND kind = 'kernel'
+    WHERE trace = $trace AND timing = 'timeline' AND start_ns IS NOT NULL
     GROUP BY device, iteration
 ),
 
@@ -27,7 +28,7 @@ SELECT
     median(launches) FILTER (steady_state) AS launches,
     avg(total_ns) FILTER (steady_state) AS mean_total_ns,
     avg(span_ns) FILTER (steady_state) AS mean_span_ns,
-    100 * sum(launches) FILTER (iteration IS NOT NULL) / sum(launches) AS covered_pct,
+    100 * sum(kernels) FILTER (iteration IS NOT NULL) / sum(kernels) AS covered_pct,
     CASE WHEN bool_or(steady_state IS NULL AND iteration IS NOT NULL) THEN 'perhaps the layers of one step' END AS remark
 FROM each
 GROUP BY device

@@ -11,13 +11,13 @@
 --   steady_state BOOLEAN: Whether the iteration is like the others: its kernels take no more than 1.5 times the median; NULL where it cannot be decided whether
 --     these are iterations or the layers of one step.
 --   covered_pct DOUBLE [%]: Share of the kernels of the device that are in iterations.
---   launches BIGINT: Number of kernels.
+--   launches BIGINT: Number of launches, copies and fills among them.
 --   start_ns BIGINT [ns]: Start of the first launch.
 --   end_ns BIGINT [ns]: End of the last launch.
 --   span_ns: as in gpu_time
---   total_ns BIGINT [ns]: Summed duration of the kernels.
---   first_launch_index BIGINT: Smallest launch_index of its kernels.
---   last_launch_index BIGINT: Greatest launch_index of its kernels.
+--   total_ns BIGINT [ns]: Summed duration of the launches.
+--   first_launch_index BIGINT: Smallest launch_index of them.
+--   last_launch_index BIGINT: Greatest launch_index of them.
 -- Example:
 --   SELECT trace, device, iteration, label, method, steady_state, launches, span_ns FROM iterations();
 CREATE OR REPLACE MACRO iterations(source := 'kernels') AS TABLE
@@ -29,10 +29,11 @@ WITH _summed AS (
         label,
         method,
         any_value(steady_state) AS steady_state,
-        count(*) FILTER (is_kernel) AS launches,
+        count(*) AS launches,
+        count(*) FILTER (is_kernel) AS kernels,
         min(start_ns) AS start_ns,
         max(end_ns) AS end_ns,
-        try_cast(coalesce(sum(duration_ns) FILTER (is_kernel), 0) AS BIGINT) AS total_ns,
+        try_cast(coalesce(sum(duration_ns), 0) AS BIGINT) AS total_ns,
         min(launch_index) AS first_launch_index,
         max(launch_index) AS last_launch_index
     FROM _iteration_launches(source)
@@ -53,7 +54,7 @@ SELECT
     s.label,
     s.method,
     s.steady_state,
-    100 * sum(s.launches) FILTER (s.iteration IS NOT NULL) OVER (PARTITION BY s.trace, s.device) / k.n AS covered_pct,
+    100 * sum(s.kernels) FILTER (s.iteration IS NOT NULL) OVER (PARTITION BY s.trace, s.device) / k.n AS covered_pct,
     s.launches,
     s.start_ns,
     s.end_ns,

@@ -21,7 +21,8 @@
 --   n BIGINT: Number of stretches of time that are summed.
 --   wall_ns BIGINT [ns]: Their summed length.
 --   share_pct DOUBLE [%]: Share of the time of the device.
---   needed_ns BIGINT [ns]: Of computation, what its work takes at the peaks of the GPU; NULL where no work is known.
+--   known BIGINT: Of computation, of how many of the stretches the work is known; NULL where of none.
+--   needed_ns BIGINT [ns]: Of computation, what the known work takes at the peaks of the GPU; NULL where no work is known.
 --   lost_ns BIGINT [ns]: Time of kernels of known work beyond needed_ns.
 -- Example:
 --   SELECT trace, device, part, cause, wall_ns, share_pct FROM wall_time_budget();
@@ -96,6 +97,7 @@ SELECT
     count(*) AS n,
     try_cast(sum(wall_ns) AS BIGINT) AS wall_ns,
     100 * sum(wall_ns) / sum(sum(wall_ns)) OVER (PARTITION BY trace, device) AS share_pct,
+    nullif(count(needed_ns), 0) AS known,
     try_cast(sum(needed_ns) AS BIGINT) AS needed_ns,
     try_cast(sum(wall_ns) FILTER (needed_ns IS NOT NULL) - sum(needed_ns) AS BIGINT) AS lost_ns
 FROM _all

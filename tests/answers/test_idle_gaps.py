@@ -87,7 +87,7 @@ def test_a_cause_that_is_carried_over_is_told_from_a_call_that_is_open(tmp_path:
         held = events.gather(ask.about(trace="made"), events.MOST)
         told = [text for _, _, text, _, _ in events.caused(ask.about(trace="made"), held.found.whole)]
     (name,) = held.frame.filter(pl.col("lane") == "idle")["name"]
-    assert told == [name] == [f"synchronisation{events.CARRIED}{STREAM}, then second"]
+    assert told == [name] == [f"synchronisation, after {STREAM} had ended, then second"]
     opened = caused["all of the lateness"]
     assert (opened["is_carried"], opened["no_call_ns"], opened["call_before"]) == (False, 5_000, STREAM)
     assert (caused["nothing"]["is_carried"], caused["nothing"]["no_call_ns"]) == (None, 70_000)

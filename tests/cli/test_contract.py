@@ -119,7 +119,6 @@ def test_help_lists_every_command_once_by_task(runner: CliRunner) -> None:
         ("lake push", "no such command 'lake'; it is `kerneldb db lake`"),
         ("report --trace a", "traces are named without --trace here: kerneldb report TRACE..."),
         ("top a", "Got unexpected extra argument (a); --trace a chooses a trace"),
-        ("analyze idle a", "Got unexpected extra argument (a); --trace a chooses a trace"),
         ("top a b", "Got unexpected extra arguments (a b); --trace NAME chooses a trace"),
         ("db init a", "Got unexpected extra argument (a); --db FILE names the database"),
         ("replay --counters --trace a", "Option '--counters' needs SET before --trace."),

@@ -162,7 +162,7 @@ def about_cause(facts: Mapping[str, Any]) -> str:
         return "idle"
     waited = f" in {facts['waiting_call']}" if facts["waiting_call"] else ""
     if waited and facts["is_carried"]:
-        waited = f", carried over from {facts['waiting_call']}, which had ended (docs/why.md, rule 5)"
+        waited = f", after {facts['waiting_call']} had ended"
     quiet = f", in no call for {duration(facts['no_call_ns'])}" if facts["no_call_ns"] else ""
     late = f", the host {duration(facts['host_late_ns'])} late" if facts["host_late_ns"] else ""
     return f"idle: {facts['cause']}{waited}{late}{quiet}; then {facts['next_op'] or facts['next'] or '?'}"
