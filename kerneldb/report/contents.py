@@ -108,7 +108,7 @@ IDLE: Final = Plan(
         DEVICE,
         Column("part", "part"),
         Column("cause", "cause"),
-        Column("n", "pieces", "count"),
+        Column("n", "pieces of gaps", "count"),
         IDLE_TIME,
         SHARE,
         MEDIAN,
