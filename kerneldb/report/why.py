@@ -113,7 +113,7 @@ def verdict(ask: Asking) -> Verdict:
     for row in causes:
         known[row["part"]] += row["wall_ns"]
     program, *_ = ask.rows("program")  # several where a database that others made holds a trace twice
-    found = _unrepeated(list(_advice(ask, program, causes)))
+    found = [_blamed(ask, piece) for piece in _unrepeated(list(_advice(ask, program, causes)))]
     advice = sorted(found, key=functools.partial(_rank, program=program))
     devices, span = (causes[0]["devices"], causes[0]["span_ns"]) if causes else (0, 0)
     parts = dict(known.most_common())
@@ -128,6 +128,18 @@ def _unrepeated(advice: list[Advice]) -> list[Advice]:
     if one and computed and computed["known_ns"] is None and one["total_ns"] >= NEXT_TO_ALL * computed["total_ns"]:
         return [piece for piece in advice if piece.rule != "computation"]
     return advice
+
+
+def _blamed(ask: Asking, piece: Advice) -> Advice:
+    """Of waiting for a rank, with what the host of that rank did after a wait of its own, where that is known."""
+    if piece.rule != "late-rank":
+        return piece
+    for late in ask.also({"late_rank": piece.row["late_rank"]}).rows("late_trace"):
+        for row in ask.about(trace=late["trace"], least_pct=1).rule_rows("advice_synchronising"):
+            if row["frame"]:
+                said = f"There, the host spends {duration(row['frame_ns'])} in {row['doing']} after {row['call']}."
+                return dataclasses.replace(piece, remedy=f"{piece.remedy} {said}")
+    return piece
 
 
 def _rank(piece: Advice, program: dict[str, Any]) -> tuple[bool, float]:

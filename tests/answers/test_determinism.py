@@ -105,7 +105,7 @@ COMMON: dict[str, Any] = {
     "names": NAMES, "numbers": [0, 1], "object": "kernels", "ordinal": 0, "prefix": "s", "process": None,
     "language": "triton", "revived": ["printed"], "rule": "ncu", "sure": 0.0,
     "run_ids": ["run 0", "run 1"], "several": False, "shifts": [0, 0], "signature_id": "s0b", "signatures": IDS,
-    "sort": "total",
+    "sort": "total", "late_rank": 1,
     "start_ns": 0, "step_ns": 3000, "stored_numbers": [0, 1], "stored_several": False, "stored_step_ns": 4096,
     "stored_traces": ["id before", "id after"], "text": "before", "texts": ["kernel_2"], "threshold": 0.0, "times": 3,
     "timing": "timeline", "top": 3, "trace": "before", "trace_id": "id before",

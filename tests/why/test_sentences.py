@@ -271,6 +271,22 @@ def test_a_collective_that_waits_in_two_pieces_is_one(tmp_path: Path) -> None:
     assert piece(verdict, "late-rank").sentence.startswith(said)
 
 
+def test_who_waits_for_a_rank_is_told_what_that_rank_does(tmp_path: Path) -> None:
+    waits, late = (late_rank(rank, broken=True) for rank in range(2))
+    for rank, program in enumerate((waits, late)):
+        program.kernel(duration=5 * MS)
+        program.wait("aten::item", "train.py(71): loss")
+        program.frame("data.py(17): next_batch", program.host, (1 + rank) * MS)
+        program.think((1 + rank) * MS)
+        program.kernel()
+        program.write(tmp_path / f"rank-{rank}.json")
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(sorted(tmp_path.glob("*.json")), run="job")
+    (verdict,) = why.verdicts(database, ["rank-0"])
+    said = "There, the host spends 2.00 ms in next_batch (data.py:17) after cudaStreamSynchronize."
+    assert piece(verdict, "late-rank").remedy.endswith(said)
+
+
 def test_a_trace_of_a_few_launches_is_about_what_ran(verdicts: dict[str, Verdict]) -> None:
     rules = [one.rule for one in verdicts["few"].advice]
     assert rules[0] == "one-kernel"
