@@ -14,6 +14,7 @@ import lzma
 import stat
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -262,6 +263,9 @@ def sources(path: Path, member: str | None = None) -> list[Source]:
         message = f"{path}: a zip archive without a .json member."
         raise NotATraceError(message)
     limits.MEMBERS.check(len(members), "an archive of {} traces")
+    if twice := [name for name, n in Counter(members).items() if n > 1]:
+        message = f"{path}: several members are called {twice[0]}. Unpack it, and give each trace a name of its own."
+        raise UnreadableTraceError(message)
     return [Source(path, name) for name in members]
 
 

@@ -27,7 +27,7 @@ BATCH_ROWS = 4_096
 SPECIAL_IN_CSV = r'[",\r\n]|^$'
 SPLIT_IN_CSV = r'[",;\t\r\n]|^$'
 """Spreadsheets of other languages split lines at semicolons, and then a formula can stand behind one."""
-FORMULA = r"^(?:[\s\x00]*[=+@\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}-]|[\t\r\n\x00])"
+FORMULA = r"^(?:[\s\p{Z}\p{C}]*[=+@\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}\x{fe62}\x{fe63}\x{fe66}\x{fe6b}-]|[\t\r\n\x00])"
 """What makes a text a formula to a spreadsheet (https://owasp.org/www-community/attacks/CSV_Injection),
 in full width, too."""
 UNPRINTED = "<value out of range"

@@ -138,6 +138,14 @@ def test_safe_cells_hold_no_formula(tmp_path: Path) -> None:
     assert rows[1][1] == str(-len(TEXTS))
 
 
+def test_what_nobody_sees_does_not_hide_a_formula(tmp_path: Path) -> None:
+    """A mark of byte order at the beginning of a file is no character to a spreadsheet."""
+    unseen = ["\ufeff=1+1", "\u200b=1+1", "\u00a0=1+1", "\u2003@a", "\u061c+1", "\x1b=1", "\ufe63x", "\u2028-x"]
+    path = tmp_path / "out.csv"
+    write(pa.table({"a": unseen}).to_reader(), Output("csv", path, safe_cells=True, header=False))
+    assert [row[0] for row in cells(path.read_bytes())] == [f"'{text}" for text in unseen]
+
+
 def test_safe_cells_are_an_option_of_csv(hostile: Path) -> None:
     done = run(hostile, "query", "SELECT '=1+1' AS a, -5 AS b", "--csv", "--safe-cells")
     assert done.stdout == "a,b\n'=1+1,-5\n"

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest import convert as convert_all
 from kerneldb.ingest import expand, source, trace_keys
 from kerneldb.ingest.pytorch import convert as reader
@@ -144,6 +145,18 @@ def test_every_member_of_an_archive_is_a_trace(tmp_path: Path) -> None:
     assert [manifest.name for manifest in manifests] == ["rank0", "rank1"]
     assert len({manifest.trace_id for manifest in manifests}) == 2
     assert len(trace_keys(path)) == 2
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_an_archive_with_two_members_of_one_name_is_refused_whole(tmp_path: Path) -> None:
+    path = tmp_path / "ranks.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for rank in range(2):
+            trace = everything()
+            trace.launch("aten::rank", f"kernel_{rank}", T0 + 700_000, 30)
+            archive.writestr("rank.json", kineto(trace))
+    with pytest.raises(UnreadableTraceError, match=r"several members are called rank\.json\. Unpack it"):
+        convert_all(path, tmp_path / "spool", Options())
 
 
 def test_folders_are_searched_for_traces(tmp_path: Path) -> None:
