@@ -274,3 +274,30 @@ def test_the_screen_is_not_empty_where_the_total_changed(tmp_path: Path) -> None
         assert "beyond doubt" not in text_of(app)
 
     run(warehouse.path, flow)
+
+
+def test_a_trace_of_another_program_is_compared_only_where_it_is_chosen(tmp_path: Path) -> None:
+    """Among traces of two programs the one of the same comes up; where there is none, the screen asks."""
+    warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
+    for name, launches in (("copies", repeated("Memset", 90, 20)), ("old", BEFORE), ("sent", repeated("nccl", 90, 20))):
+        warehouse.commit(make(name, launches))
+    warehouse.commit(make("other", BEFORE, arch="sm_80"))
+    warehouse.commit(make("new", AFTER))
+
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane = pane_of(app)
+        assert pane.sides == ["copies", None]
+        assert "copies: no other trace has the same GPU and mostly the same kernels." in text_of(app)
+        assert pane.command() is None
+        app.choose(traces=("old",))
+        await settled(pilot)
+        assert pane.sides == ["old", "new"]
+        app.choose(traces=())
+        await settled(pilot)
+        await press(pilot, "x")
+        assert pane.sides == [None, "copies"]
+        await press(pilot, "a", "home", "down", "down", "enter")
+        assert pane.sides == ["sent", "copies"]
+        assert "only before" in text_of(app)
+
+    run(warehouse.path, flow)

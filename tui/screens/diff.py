@@ -38,6 +38,10 @@ HUES: Final[dict[str, Hue]] = {"slower": "red", "faster": "green", "only before"
 SIDES: Final = 2
 PICKED_WIDTH: Final = 66
 PLACE: Final = "place"
+NONE_NEAR: Final = (
+    "no other trace has the same GPU and mostly the same kernels.\n\n"
+    "b chooses the trace to compare it with, a another one instead of it."
+)
 
 
 def _signed(ns: float | None) -> str:
@@ -139,10 +143,11 @@ class DiffPane(Pane):
             return (
                 f"Diff needs two traces, and there is only {names[0]}.\n\nkerneldb --db {self.store.title} ingest TRACE"
             )
-        self._take_sides(names)
+        await self._take_sides(names)
         before, after = self.sides
-        assert before is not None  # noqa: S101 (two traces were found)
-        assert after is not None  # noqa: S101
+        if before is None or after is None:
+            self.found = self.asked = None
+            return f"{before or after}: {NONE_NEAR}"
         asked = Question(before, after, self.choice.where.strip(), self.threshold)
         # One comparison at a time: none can be interrupted, and those of a few keys would hold up every screen
         while self._comparing is not None and not self._comparing.done():
@@ -156,9 +161,10 @@ class DiffPane(Pane):
         self._fill()
         return None
 
-    def _take_sides(self, names: Sequence[str]) -> None:
-        """Fill sides that are not chosen: with marked traces, then with those of the Selection, then with any.
+    async def _take_sides(self, names: Sequence[str]) -> None:
+        """Fill sides that are not chosen: with marked traces, then with those of the Selection, then as they compare.
 
+        A side stays open where no trace can be compared with the other: no answer is better than one of two programs.
         Other marks replace both sides; another Selection those that were not chosen by hand.
         """
         if self.shell.marked != self._marked:
@@ -167,11 +173,18 @@ class DiffPane(Pane):
         if self.choice.traces != self._followed:
             self._followed = self.choice.traces
             self.sides = [name if kept else None for name, kept in zip(self.sides, self._by_hand, strict=True)]
-        candidates = [*self.shell.marked, *self.choice.traces, *names]
+        chosen = [name for name in (*self.shell.marked, *self.choice.traces) if name in names]
+        self.sides = [name if name in names else None for name in self.sides]
+        for side in range(SIDES):
+            if self.sides[side] is None:
+                self.sides[side] = next((name for name in chosen if name != self.sides[1 - side]), None)
+        if self.sides == [None, None]:
+            self.sides[0] = names[0]
         for side in range(SIDES):
             other = self.sides[1 - side]
-            if self.sides[side] not in names:
-                self.sides[side] = next(name for name in candidates if name in names and name != other)
+            if self.sides[side] is None and other is not None:
+                near = await self.store.rows("tui_diff_near", {"trace": other})
+                self.sides[side] = near[0]["trace"] if near else None
 
     def shown(self) -> None:
         """The pane came to the front: perhaps with other marks."""
