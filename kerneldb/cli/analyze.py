@@ -165,11 +165,10 @@ def analysis(command: Callable[..., None]) -> Callable[..., None]:
         traces: tuple[str, ...],
         limit: int | None,
         output: Output,
-        named: tuple[str, ...],
         plot: Path | None = None,
         **more: Any,
     ) -> None:
-        command(Asked(where, tuple(dict.fromkeys((*named, *traces))), limit, output, plot), **more)
+        command(Asked(where, traces, limit, output, plot), **more)
 
     return trace_argument(selection_options(limit_option(ROWS)(output_options(wrapper))))
 
@@ -285,7 +284,7 @@ def collectives(asked: Asked, *, waits: bool, replays: bool) -> None:
 @trace_option
 @limit_option(ROWS)
 @output_options
-def memory(by: str, *, named: tuple[str, ...], traces: tuple[str, ...], limit: int | None, output: Output) -> None:
+def memory(by: str, *, traces: tuple[str, ...], limit: int | None, output: Output) -> None:
     """Show what allocated memory and what held it when most was in use, for each process and device.
 
     at_peak is what a row held at that moment; peak is the most that it held alone at any time. What had been allocated
@@ -296,7 +295,7 @@ def memory(by: str, *, named: tuple[str, ...], traces: tuple[str, ...], limit: i
       kerneldb analyze memory --by module
       kerneldb query "SELECT ts_ns, allocated_bytes, reserved_bytes FROM memory_timeline WHERE device = 0"
     """
-    result = open_database(lock_timeout=READ_WAIT_S).memory(by, traces=tuple(dict.fromkeys((*named, *traces))))
+    result = open_database(lock_timeout=READ_WAIT_S).memory(by, traces=traces)
     if not len(result):
         note(NO_MEMORY)
     note_unknown(by, result, "name")

@@ -209,8 +209,14 @@ def trace_option(command: Command) -> Command:
 
 
 def trace_argument(command: Command) -> Command:
-    """`[TRACE]...` beside `--trace`, for a command that is about traces and nothing else: the same, as `named`."""
-    return click.argument("named", nargs=-1, metavar="[TRACE]...", shell_complete=trace_names)(command)
+    """`[TRACE]...` beside the `--trace` of a command that is about traces and nothing else: the same, patterns too."""
+
+    @functools.wraps(command)
+    def wrapper(*given: Any, named: tuple[str, ...], traces: tuple[str, ...], **more: Any) -> None:
+        command(*given, traces=tuple(dict.fromkeys((*named, *traces))), **more)
+
+    words = click.argument("named", nargs=-1, metavar="[TRACE]...", shell_complete=trace_names)
+    return words(cast("Command", wrapper))
 
 
 def plot_option(command: Command) -> Command:

@@ -60,6 +60,12 @@ def test_a_replay_takes_patterns(database: str) -> None:
     assert "TOTAL" in asked(database, "replay", "--dry-run", "--trace", "rank*").stdout
 
 
+def test_an_analysis_takes_traces_by_name_and_pattern(database: str) -> None:
+    named = asked(database, "analyze", "phases", "rank*", "--csv").stdout
+    assert "rank" in named
+    assert named == asked(database, "analyze", "phases", "--trace", "rank*", "--csv").stdout
+
+
 def test_a_pattern_that_fits_nothing_is_told(database: str) -> None:
     shown = asked(database, "top", "--trace", "zz*")
     assert (shown.exit_code, shown.stdout) == (2, "")
