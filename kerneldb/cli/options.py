@@ -100,7 +100,10 @@ def _completed_sql(ctx: click.Context, incomplete: str, offered: Callable[[Words
         words = [one.word for one in offers.found if says_nothing(one.word)]
         words = [word for word in words if word.lower().startswith(begun.lower())]
         spelled = sorted({word[: len(begun)] for word in words}, key=lambda one: (one != begun, one))[:1]
-        return [start + word for word in words if [word[: len(begun)]] == spelled]
+        whole = [start + word for word in words if [word[: len(begun)]] == spelled]
+        # A shell closes the quote behind an only offer, and a statement goes on behind the name of a column.
+        goes_on = len(whole) == 1 and shells.open_quote() == '"' and not whole[0].endswith("'")
+        return [*whole, *(one + " " for one in whole if goes_on)]
 
     return _answered(ctx, found)
 

@@ -33,6 +33,8 @@ TYPED: Final = {
     "kerneldb top --trace=st": "--trace=step",
 }
 """What is typed, and what stands there then: of a command, a trace, a column, a value, one with a blank, behind `=`."""
+GOES_ON: Final = ('kerneldb query "select durat', 'kerneldb top --where "durat')
+"""Within these the quote stays open: nobody ends behind the name of a column."""
 QUOTED: Final = "kerneldb top --where=\"category = 'GE"
 RUNNING: Final = {
     "bash": "source <(kerneldb db completion bash)",
@@ -106,6 +108,12 @@ def test_tab_completes(shell: str, tmp_path: Path, shared_database: Path) -> Non
             terminal.type(typed + "\t")
             terminal.waits_for(completed)
             terminal.type("\x15")  # an empty line again
+        for typed in GOES_ON:
+            terminal.type(typed + "\t")
+            terminal.waits_for("duration_ns")
+            terminal.type('"\x01echo \r')  # what the shell takes it for
+            terminal.waits_for(typed.replace('"', "").removesuffix("durat") + "duration_ns")
+            terminal.waits_for("READY> ")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

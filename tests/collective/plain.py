@@ -84,7 +84,7 @@ def times(events: Iterable[dict[str, Any]]) -> dict[str, int]:
     compute: list[Span] = []
     communication: list[Span] = []
     for event in events:
-        if event["cat"] != "kernel":
+        if event["cat"] not in {"kernel", "gpu_memset"}:  # fills are computation
             continue
         (communication if is_communication(event) else compute).append(span(event))
     computation = covered(compute)
