@@ -37,6 +37,8 @@ MOST_WANTED: Final = 1 << 20
 OF_OP: Final = ("op", "call", "note_of_op", "note", "place", "module", "python")
 """Ids of the operator and of the annotation around it, and codes: of its call, its note, the annotation's path, the
 module, and the Python frame."""
+SAME_ID: Final = ("correlation", "external", "unknown")
+FOUND: Final = ("caller", "alone")
 OF_CALL: Final = ("api", "api_code", "api_thread", "api_ts", "api_dur")
 
 
@@ -178,20 +180,38 @@ def _calls(gpu: pl.DataFrame, launching: pl.DataFrame, processes: list[str | Non
         narrow = numbered.select("correlation", "caller")
         return wanted.join(narrow, on="correlation", how="left", maintain_order="left")["caller"]
     process = pl.Series("process", processes, dtype=pl.String).gather(launching["api_thread"])
-    known = numbered.select("correlation", "caller", "api_ts", "api_external").hstack([process])
-    fits = (pl.col("External id").eq_missing(pl.col("api_external")), pl.col("api_ts") <= pl.col("ts"))
-    ordered = (
-        wanted.join(known, on="correlation", how="inner")
-        .with_columns(fit=2 * fits[0].cast(pl.Int8) + fits[1].fill_null(value=False).cast(pl.Int8))
-        .sort("fit", "api_ts", descending=True, nulls_last=True)
+    known = numbered.select("correlation", "caller", ts="api_ts", external="api_external").hstack([process])
+    asked = wanted.select("row", "correlation", "ts", external="External id")
+    best = pl.concat(_latest(asked, known, by) for by in (SAME_ID, SAME_ID[:1]))
+    best = best.unique("row", keep="first", maintain_order=True)
+    only = pl.when("alone").then("caller").alias("caller")
+    return wanted.join(best.select("row", only), on="row", how="left", maintain_order="left")["caller"]
+
+
+def _latest(asked: pl.DataFrame, known: pl.DataFrame, by: tuple[str, ...]) -> pl.DataFrame:
+    """`caller` of each `row` that has one with the same `by`: the latest of those before it, else the latest of all.
+
+    `alone` says whether all of these are of one process. One row each, however many share a key: a file in which all
+    have one correlation would else take memory as the square of their number.
+    """
+    asked, known = (
+        frame.with_columns(pl.col("external").fill_null(0), unknown=pl.col("external").is_null())
+        for frame in (asked, known)
     )
-    fitting = ordered.filter(pl.col("fit") == pl.col("fit").max().over("row"))
-    best = (
-        fitting.filter(pl.col("process").n_unique().over("row") == 1)
-        .unique("row", keep="first", maintain_order=True)
-        .select("row", "caller")
-    )
-    return wanted.join(best, on="row", how="left", maintain_order="left")["caller"]
+    ordered = known.reverse().sort("ts", nulls_last=False, maintain_order=True)  # of equal ones the first of the text
+    timed, latest = (_alone(frame, by).select(*by, "ts", *FOUND) for frame in (ordered.drop_nulls("ts"), ordered))
+    questions = asked.drop_nulls("ts").sort("ts")
+    before = questions.join_asof(timed, on="ts", by=list(by), check_sortedness=False).drop_nulls("caller")
+    latest = latest.unique(by, keep="last").drop("ts")
+    ever = asked.join(latest, on=by, how="inner", maintain_order="left")
+    both = pl.concat([before.select("row", *FOUND), ever.select("row", *FOUND)])
+    return both.unique("row", keep="first", maintain_order=True)
+
+
+def _alone(calls: pl.DataFrame, by: tuple[str, ...]) -> pl.DataFrame:
+    """Add to each whether it and those before it with the same `by` are of one process."""
+    other = pl.col("process").ne_missing(pl.col("process").first())
+    return calls.with_columns(alone=~other.cum_max().over(by))
 
 
 def _named(gpu: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:

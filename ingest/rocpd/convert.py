@@ -99,9 +99,10 @@ class Dispatches:
 
     @property
     def by_event(self) -> pl.DataFrame:
-        """event_id → launch_index, of launches with counters."""
+        """event_id → launch_index, of launches with counters; of several with one event, the first."""
         schema = {"event_id": pl.Int64, "launch_index": pl.Int64}
-        return pl.concat(self._by_event) if self._by_event else pl.DataFrame(schema=schema)
+        found = pl.concat(self._by_event) if self._by_event else pl.DataFrame(schema=schema)
+        return found.unique("event_id", keep="first", maintain_order=True)
 
     def _add(self, rows: pl.DataFrame, shapes: Shapes) -> None:
         numbers = shapes.numbered(rows)

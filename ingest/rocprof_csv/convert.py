@@ -287,7 +287,8 @@ class Counters:
             first, behind = self._launches.add(str(part), given, self._agents.archs, self._halved)
             made = some.select(*KEY, launch_index=pl.int_range(first, behind, dtype=pl.Int64))
             self._known = pl.concat([self._known, made])
-        found = rows.join(self._known, on=KEY, how="left", nulls_equal=True, maintain_order="left")
+        one = self._known.unique(KEY, keep="first", maintain_order=True)  # of those that nothing tells apart
+        found = rows.join(one, on=KEY, how="left", nulls_equal=True, maintain_order="left")
         self._write(found.select("launch_index", "counter", value_text="value"), run_pass)
 
     def _write(self, values: pl.DataFrame, run_pass: int | None) -> None:

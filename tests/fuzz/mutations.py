@@ -107,13 +107,21 @@ def rename(dice: Dice, spot: Spot, all_spots: Sequence[Spot]) -> None:
         held.insert(dice.randint(0, len(held)), held[key])
 
 
+def equal(_dice: Dice, spot: Spot, all_spots: Sequence[Spot]) -> None:
+    """Give all values of its name and kind what it is: ids that name nothing any more."""
+    held, key = spot
+    for other, name in all_spots:
+        if isinstance(name, str) and name == key and type(other[name]) is type(held[key]) in {int, str}:
+            other[name] = held[key]
+
+
 def traced(error: BaseException | None) -> str:
     """The end of a traceback."""
     return "" if error is None else "".join(traceback.format_exception(error))[-4_000:]
 
 
 Change = Callable[[Dice, Spot, Sequence[Spot]], None]
-CHANGES: Final[tuple[Change, ...]] = (delete, *[replace] * 8, wrap, swap, *[scale] * 4, rename)
+CHANGES: Final[tuple[Change, ...]] = (delete, *[replace] * 8, wrap, swap, *[scale] * 4, rename, equal)
 
 
 def json_value(dice: Dice, text: bytes, changes: Sequence[Change] = CHANGES, style: Any = None) -> bytes:
@@ -198,7 +206,7 @@ def _cell(dice: Dice, line: str) -> str:
 
 def _line(dice: Dice, lines: list[str]) -> None:
     at, to = dice.randrange(len(lines)), dice.randrange(len(lines))
-    match dice.randrange(12):
+    match dice.randrange(13):
         case 0:
             del lines[at]
         case 1:
@@ -209,8 +217,21 @@ def _line(dice: Dice, lines: list[str]) -> None:
             lines.insert(at, dice.choice(("", "==1== NVPROF", "==PROF== x", "{", "[", "#", '"', ",,,,,,,,,", "\x0c")))
         case 4:
             lines[at] = lines[at][: dice.randint(0, len(lines[at]))]
+        case 5:
+            _column(dice, lines)
         case _:
             lines[at] = _cell(dice, lines[at])
+
+
+def _column(dice: Dice, lines: list[str]) -> None:
+    """All cells of a column below the first line made equal."""
+    rows = [re.split(r"(?<=[,;\t])", line) for line in lines]
+    at = dice.randrange(max(map(len, rows)))
+    below = [row for row in rows[1:] if at < len(row) - 1]
+    value = dice.choice(below)[at] if below else ""
+    for row in below:
+        row[at] = value
+    lines[:] = map("".join, rows)
 
 
 def table(dice: Dice, whole: bytes) -> bytes:
