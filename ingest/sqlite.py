@@ -117,15 +117,15 @@ def refuse_damaged(path: Path, head: bytes) -> None:
 
 
 @contextlib.contextmanager
-def open_database(path: Path) -> Iterator[Database]:
-    """The database at `path` (uncompressed), open for reading.
+def open_database(path: Path, room: Path | None = None) -> Iterator[Database]:
+    """The database at `path` (uncompressed), open for reading; where it needs a copy, that is in the folder `room`.
 
     Raises NotATraceError for a file that is not an SQLite database, UnreadableTraceError for one that is cut, locked or
     left behind by a writer that died.
     """
     header = _check(path)
     try:
-        with _readable(path, header) as uri, _connected(uri) as connection:
+        with _readable(path, header, room) as uri, _connected(uri) as connection:
             connection.text_factory = _text
             connection.execute(TRY).fetchone()
             yield Database(path, connection, uri)
@@ -137,12 +137,13 @@ def open_database(path: Path) -> Iterator[Database]:
 def opened(one: Source, near: Path) -> Iterator[Database]:
     """The database in a source; a compressed one is unpacked beside the folder `near`. Raises as `open_database`.
 
-    The source counts what was left empty.
+    The source counts what was left empty. Whoever removes the folder that `near` is in removes what a killed process
+    unpacked, too.
     """
-    place = near.parent if near.parent.is_dir() else None
+    near.parent.mkdir(parents=True, exist_ok=True)
     with (
-        tempfile.TemporaryDirectory(prefix="kerneldb-unpacked-", dir=place) as folder,
-        open_database(local_file(one, Path(folder))) as database,
+        tempfile.TemporaryDirectory(prefix="kerneldb-unpacked-", dir=near.parent) as folder,
+        open_database(local_file(one, Path(folder)), Path(folder)) as database,
     ):
         database.odd = one.odd
         yield database
@@ -154,7 +155,7 @@ def _connected(uri: str) -> contextlib.closing[sqlite3.Connection]:
 
 
 @contextlib.contextmanager
-def _readable(path: Path, header: bytes) -> Iterator[str]:
+def _readable(path: Path, header: bytes, room: Path | None) -> Iterator[str]:
     """What to open: the file as immutable, or a copy of it with the write-ahead log that was left beside it."""
     log = log_of(path)
     unfinished = log.exists() and log.stat().st_size > 0
@@ -165,7 +166,7 @@ def _readable(path: Path, header: bytes) -> Iterator[str]:
     if not unfinished:
         yield path.resolve().as_uri() + "?immutable=1"
         return
-    with tempfile.TemporaryDirectory(prefix="kerneldb-sqlite-") as folder:
+    with tempfile.TemporaryDirectory(prefix="kerneldb-sqlite-", dir=room) as folder:
         copy = Path(folder) / "copy.db"
         shutil.copyfile(path, copy)
         shutil.copyfile(log, log_of(copy))

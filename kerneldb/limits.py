@@ -56,6 +56,8 @@ MEMORY: Final = Limit("KERNELDB_MAX_MEMORY", _machine())
 """Bytes that the process may hold while it reads a trace."""
 NAME: Final = Limit("KERNELDB_MAX_NAME", 10_000_000)
 """Bytes of one name or other text of a row."""
+EVENT: Final = Limit("KERNELDB_MAX_EVENT", 256 << 20)
+"""Bytes of one event of a PyTorch trace; usual ones have some hundred."""
 MEMBERS: Final = Limit("KERNELDB_MAX_MEMBERS", 10_000)
 """Traces of one archive."""
 RATIO: Final = Limit("KERNELDB_MAX_RATIO", 500)

@@ -38,6 +38,8 @@ PADDING: Final = " \r\n\t\0"
 CLOSED: Final = re.compile(r"\}\s*\]")
 CLOSINGS: Final = 64
 """So many places where the array may end are tried: each costs reading the whole text."""
+MOST_REPAIRED: Final = 16 << 20
+"""Bytes: the patterns of repairs take minutes for a text of hundreds of megabytes, which no event has."""
 BETWEEN: Final = re.compile(f"[{PADDING},]*")
 CONTROL: Final = re.compile(r"[\x00-\x1f]+")
 
@@ -162,7 +164,7 @@ def _behind_padding(text: str, position: int) -> int:
 
 def _repair_rest(events: list[dict[str, Any]], text: str) -> tuple[list[dict[str, Any]], int, int, str | None]:
     # Brackets that may close the array: those that follow the closing brace of an event.
-    for closing in (match.end() - 1 for match in itertools.islice(CLOSED.finditer(text), CLOSINGS)):
+    for closing in (match.end() - 1 for match in itertools.islice(CLOSED.finditer(text, 0, MOST_REPAIRED), CLOSINGS)):
         parsed = parse_event(text[:closing])
         if parsed is not None:
             return [*events, parsed[0]], 1, 0, text[closing + 1 :]
@@ -174,6 +176,8 @@ def _repair_rest(events: list[dict[str, Any]], text: str) -> tuple[list[dict[str
 
 def _candidates(text: str) -> Iterator[tuple[bool, str]]:
     yield False, text
+    if len(text) > MOST_REPAIRED:
+        return
     last = max((match.end() for match in BEHIND_NAME.finditer(text)), default=0)
     named = EVENT_NAME.sub(_escape_inner, text[:last]) + text[last:]  # behind it each name would be sought to the end
     yield True, named

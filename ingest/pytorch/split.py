@@ -16,12 +16,16 @@ from typing import Final
 
 import msgspec
 
+from kerneldb import limits
+
 CHUNK_BYTES: Final = 8 << 20
 KEY_BYTES: Final = 256
 """More than `"traceEvents": [` takes, blanks included: so much is searched again with the next block."""
 RELEARN: Final = 2
 """So many chunks without a boundary, and another one is looked for."""
 HEAD_LIMIT: Final = 256 << 20
+BEFORE_BLANKS: Final = (b",", b"{", b"}", b"[", b"]", b":")
+"""What a blank block of megabytes may follow and be left out: behind anything else it may be in a string."""
 EVENTS_KEY: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 BRACKET: Final = re.compile(rb"[\[\]{}]")
@@ -133,6 +137,10 @@ class Splitter:
         parts, size, boundary = [self._rest], len(self._rest), Boundary.learn(self._rest)
         self._rest, wanted = b"", self._chunk_bytes
         for block in self._blocks:
+            if block.isspace() and (before := _before_blanks(parts)) is not None:
+                size += len(before) - len(parts[-1])
+                parts[-1] = before
+                continue
             parts.append(block)
             size += len(block)
             if size < wanted:
@@ -147,8 +155,9 @@ class Splitter:
                 yield Piece(text, cut, boundary)
                 text = _behind_comma(text, cut)
             parts, size = [text], len(text)
+            limits.EVENT.check(size, "no event ends within {} bytes")
             # One long event: looked at whenever it has doubled, so that each byte of it is looked at few times.
-            wanted = max(self._chunk_bytes, 2 * size if cut <= 0 else 0)
+            wanted = max(self._chunk_bytes, min(2 * size, limits.EVENT.value() or 2 * size) if cut <= 0 else 0)
         yield from self._finish(b"".join(parts), boundary)
 
     def _finish(self, text: bytes, boundary: Boundary | None) -> Iterator[Piece]:
@@ -158,6 +167,15 @@ class Splitter:
             yield Piece(text, cut, boundary)
             text = _behind_comma(text, cut)
         self.tail = text
+
+
+def _before_blanks(parts: list[bytes]) -> bytes | None:
+    """The last part without blanks at its end, where more of them may be left out; None where they may be in a string.
+
+    The first part begins between values, so that it may be nothing but blanks.
+    """
+    before = parts[-1].rstrip()
+    return before if before.endswith(BEFORE_BLANKS) or (not before and len(parts) == 1) else None
 
 
 def _behind_comma(text: bytes, cut: int) -> bytes:

@@ -270,6 +270,8 @@ def whole(
 def _ingest_unit(
     store: Store, conversions: Conversions, unit: Unit, options: IngestOptions, progress: ProgressCallback | None
 ) -> Iterator[Outcome]:
+    from kerneldb import ingest
+
     began = time.monotonic()
     follow = None if progress is None else functools.partial(progress, unit.path.name)
     try:
@@ -279,7 +281,9 @@ def _ingest_unit(
         if held:
             return
         for manifest, seconds in conversions.of(unit, follow):
-            yield _commit(store, manifest, unit.path, options, time.monotonic() - seconds)
+            with ingest.guarded(unit.label):
+                added = _commit(store, manifest, unit.path, options, time.monotonic() - seconds)
+            yield added
             began = time.monotonic()
     except (TraceError, OSError) as error:
         problem = of_disk(error, conversions.spool().parent.parent)
@@ -314,9 +318,9 @@ def _refused(unit: Unit, error: WarehouseError) -> TraceError:
 
 
 def _commit(store: Store, manifest: Manifest, file: Path, options: IngestOptions, began: float) -> Outcome:
-    added = store.commit(manifest, replace=options.replace, tags=options.tags)
     read = read_part(manifest, "trace_files", ["events", "bytes"])
     report = read_part(manifest, "ingest_reports", ["outcome", "reason", "n"])
+    added = store.commit(manifest, replace=options.replace, tags=options.tags)
     status: Status = "unchanged" if not added.written else ("replaced" if added.known else "ingested")
     return Outcome(
         file,

@@ -14,10 +14,12 @@ import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 from click.testing import CliRunner
+from polars.exceptions import PanicException
 
 import kerneldb
 from kerneldb.api import ingestion
@@ -28,7 +30,9 @@ from kerneldb.cli.ingest import summary, warnings
 from kerneldb.errors import UnreadableTraceError, UsageError, WarehouseError, WarehouseLockedError
 from kerneldb.files import remove_stale_spools
 from kerneldb.ingest import Unit
+from kerneldb.warehouse import commit
 from kerneldb.warehouse.commit import Added
+from tests.nsys import exports
 
 
 class MemoryStore:
@@ -191,6 +195,48 @@ def test_a_killed_ingest_leaves_the_database_as_it_was(database: Path, small_tra
     assert [outcome.status for outcome in kerneldb.open(database).ingest(small_trace, replace=True)] == ["replaced"]
     assert kerneldb.open(database).sql(sql).rows() == before
     assert not list(database.parent.glob("*.spool-*"))
+
+
+@pytest.mark.parametrize("error", [MemoryError(), PanicException("odd")])
+def test_what_fails_while_a_trace_is_stored_costs_that_trace(
+    small_trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    set_tags, failing = commit.set_tags, list[BaseException]([error])
+
+    def once(*given: Any, **named: Any) -> None:
+        if failing:
+            raise failing.pop()
+        set_tags(*given, **named)
+
+    monkeypatch.setattr(commit, "set_tags", once)
+    other = tmp_path / "other.json.gz"
+    shutil.copyfile(small_trace, other)
+    found = list(kerneldb.open(tmp_path / "k.duckdb").ingest_each([small_trace, other], IngestOptions()))
+    assert [one.status for one in found] == ["failed", "ingested"]
+    assert str(found[0].error).startswith(f"{small_trace}: ")
+
+
+UNPACKED = """
+import os, signal, sys
+import kerneldb
+from kerneldb.ingest import sqlite
+
+sqlite.Database = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+kerneldb.open(sys.argv[1]).ingest(sys.argv[2])
+"""
+
+
+def test_what_a_killed_ingest_unpacked_goes_with_the_next_one(tmp_path: Path) -> None:
+    exports.build(tmp_path / "a.sqlite", "2025.3")
+    packed, database, room = tmp_path / "a.sqlite.gz", tmp_path / "k.duckdb", tmp_path / "room"
+    packed.write_bytes(gzip.compress((tmp_path / "a.sqlite").read_bytes()))
+    room.mkdir()
+    command = [sys.executable, "-c", UNPACKED, str(database), str(packed)]
+    done = subprocess.run(command, check=False, env={**os.environ, "TMPDIR": str(room)})
+    assert done.returncode == -signal.SIGKILL
+    assert [path.name for path in tmp_path.glob("k.duckdb.spool-*/trace/kerneldb-unpacked-*/*")] == ["a.sqlite"]
+    kerneldb.open(database).ingest(packed)
+    assert not [path for path in tmp_path.rglob("*") if "spool" in path.name or "unpacked" in path.name]
 
 
 def test_an_interrupted_ingest_exits_130_and_cleans_up(

@@ -11,8 +11,10 @@ import pytest
 from kerneldb import limits
 from kerneldb.ingest import Options, convert, readers
 from kerneldb.ingest.nsys import sniff
+from kerneldb.ingest.pytorch import repair
 from kerneldb.ingest.pytorch.split import Boundary, Splitter
 from kerneldb.ingest.source import Source
+from tests.ingest.conversion import convert_file
 
 SECONDS = 5.0
 """Of a processor. From each byte anew, they are minutes."""
@@ -62,6 +64,48 @@ def test_a_long_event_is_not_looked_at_with_each_block(monkeypatch: pytest.Monke
     blocks = [b'{"traceEvents":[{"name":"', *[b"a" * 1000] * 1000, b'"}]}']
     list(Splitter(iter(blocks), 1000))
     assert sum(looked) < 6 * sum(map(len, blocks))
+
+
+@pytest.mark.parametrize(
+    "opening", ['{"traceEvents":[', f'{{"traceEvents":[{EVENT},', f'{{"traceEvents":[{EVENT},{{"args":']
+)
+def test_blanks_between_values_are_not_held(opening: str) -> None:
+    blocks = [b" " * 1000, *[b"\n \t" * 1000] * 200, b" "]
+    splitter = Splitter(iter([opening.encode(), *blocks, EVENT.encode()]), 1000)
+    held = [piece.text for piece in splitter] + [splitter.tail]
+    assert sum(map(len, held)) < len(opening) + 2000 + 2 * len(EVENT)
+    assert held[-1].endswith(EVENT.encode())
+
+
+@pytest.mark.parametrize("inside", ["a", "a,{", "x }  y"])
+def test_blanks_in_a_string_are_held(inside: str) -> None:
+    opening = f'{{"traceEvents":[{EVENT},{{"name":"{inside}'
+    blocks = [f"{opening}x".encode(), *[b" " * 1000] * 50, b'"}]}']
+    splitter = Splitter(iter(blocks), 1000)
+    assert sum(len(piece.text) for piece in splitter) + len(splitter.tail) > 50_000
+
+
+@pytest.mark.parametrize("size", [99_000, 101_000])
+def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setenv("KERNELDB_MAX_EVENT", "100000")
+    blocks = [f'{{"traceEvents":[{EVENT},{{"name":"'.encode(), *[b'\\"' * 500] * (size // 1000)]
+    splitter = Splitter(iter(blocks), 1000)
+    if size < 100_000:
+        list(splitter)
+        return
+    with pytest.raises(limits.ExceededError, match=r"no event ends within 100,\d+ bytes, more than KERNELDB_MAX_EVENT"):
+        list(splitter)
+
+
+@pytest.mark.parametrize(("most", "lost"), [(repair.MOST_REPAIRED, 0), (100, 1)])
+def test_what_no_event_is_as_long_as_is_not_repaired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, lost: int
+) -> None:
+    monkeypatch.setattr(repair, "MOST_REPAIRED", most)
+    damaged = EVENT.replace('"k"', '"k \\w "')
+    (tmp_path / "a.json").write_text(f'{{"traceEvents":[{EVENT},{damaged},{EVENT}]}}')
+    found = convert_file(tmp_path / "a.json", tmp_path / "spool")
+    assert (found.launches.height, found.total("lost")) == (3 - lost, lost)
 
 
 @pytest.mark.parametrize("broken", ['"name":"', "}]", '"\n\n', '"a":"x" ', ",\n"])

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from polars.exceptions import PanicException
 
 from kerneldb.derive import derive_names, derive_signatures
 from kerneldb.errors import UnreadableTraceError
@@ -75,8 +76,10 @@ def test_text_with_every_mark(convert: Convert) -> None:
     assert found.launches.height == LAUNCHES
 
 
-@pytest.mark.parametrize("error", [ValueError("odd"), IndexError("odd"), KeyError("odd")])
-def test_unexpected_errors_name_the_file(convert: Convert, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+@pytest.mark.parametrize("error", [ValueError("odd"), IndexError("odd"), KeyError("odd"), PanicException("odd")])
+def test_unexpected_errors_name_the_file(
+    convert: Convert, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
     def fail(*_: object) -> None:
         raise error
 
