@@ -72,15 +72,16 @@ GAPS: Final = ("analyze", "idle", "--gaps")
 RULES: Final = (
     Rule(
         "host-bound",
-        5,
+        6,
         "The GPU waited {at_stake_ns} ({share_pct:.0f} %) for its next work to be launched and to start, {n:,} times "
         "and {mean_ns} on average{where}; the median kernel runs {median_kernel_ns}.",
         GAPS,
-        "Launch less often: {graphs}, torch.compile, a larger batch.",
-        "Launch less often: {graphs}, larger kernels, more work per launch.",
+        "{hint}.",
+        "{instead}.",
         CERTAIN + "the launch calls are recorded, and no wait or allocation explains the pauses.",
         "launching",
         {"kind": "short", "least": FEW, "most": ALL},
+        wording.launched,
         needs="has_many_pauses",
     ),
     Rule(
@@ -96,13 +97,13 @@ RULES: Final = (
     ),
     Rule(
         "host-pauses",
-        2,
+        3,
         "The GPU had nothing to run for {at_stake_ns} ({share_pct:.0f} %) in {pauses} before {kernel}: the host came "
-        "late{where}, and no recorded call says why.",
+        "late{where}, {why}.",
         GAPS,
-        "Look at what the program does there: reading, logging, other Python{stacks}.",
-        "Look at what the program does there with a profiler of the CPU.",
-        "Certain that the host was late; what it did is not recorded.",
+        "{hint}.",
+        "{instead}.",
+        "{sure}",
         "launching",
         {"kind": "long", "least": 1, "most": ALL},
         wording.paused,
@@ -215,11 +216,12 @@ RULES: Final = (
     _cause(
         "unattributed",
         "unattributed",
-        2,
-        "The GPU had nothing to run for {at_stake_ns} ({share_pct:.0f} %), {often}, and the "
-        "trace does not tell why: it has no launch call for what came next, or one from long before.",
-        "Record the host, too: the activities CPU and GPU of torch.profiler, or {host}.",
-        otherwise="Record the host, too: {host}.",
+        3,
+        "The GPU had nothing to run for {at_stake_ns} ({share_pct:.0f} %), {often}, and the trace does not tell why: "
+        "{why}.",
+        "{hint}.",
+        otherwise="{instead}.",
+        more=wording.unexplained,
     ),
     Rule(
         "exposed-copies",

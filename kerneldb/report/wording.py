@@ -81,6 +81,8 @@ DETAILS: Final[Mapping[str, str]] = {
 FIRST_NS: Final = 50_000_000
 MOST: Final = 0.9
 """Where one pause has so much of the time, the others are not worth a word."""
+LONG_LAUNCH_NS: Final = 300_000
+"""Far more than a launch takes the host, also from Python and with a profiler (docs/why.md)."""
 PINNED: Final = re.compile(r"(?i)host_?(alloc|malloc|free|register|unregister)|free_?host")
 MEMORY: Final[Mapping[str, str]] = {
     "is_released": "Leave empty_cache() out of loops; if none is called, memory is short, and the allocator frees what "
@@ -147,8 +149,57 @@ def often(row: Row) -> str:
     return f"{count:,} times, up to {{longest_ns}}"
 
 
+def launched(row: Row) -> Mapping[str, str]:
+    """What to do about launches one by one: fewer of them, unless the pauses are longer than any launch takes."""
+    if row["mean_ns"] < LONG_LAUNCH_NS:
+        less = "Launch less often: {graphs}, "
+        return {
+            "hint": less + "torch.compile, a larger batch",
+            "instead": less + "larger kernels, more work per launch",
+        }
+    look = "Look at what the program does between these launches: to launch a kernel takes less, also from Python"
+    return {"hint": look + "{stacks}", "instead": look}
+
+
+def unexplained(row: Row) -> Mapping[str, str]:
+    """Why no cause is known of some time: where calls of the host are there, it had made those of the next launches."""
+    if row["has_calls"]:
+        look = (
+            "See whether another process used the GPU, and what its queue held: an earlier launch, a graph, the driver"
+        )
+        why = "what came next had been launched long before it ran, or its call is not recorded"
+        return {"why": why, "hint": look, "instead": look}
+    return {
+        "why": "it has no launch calls",
+        "hint": "Record the host, too: the activities CPU and GPU of torch.profiler, or {host}",
+        "instead": "Record the host, too: {host}",
+    }
+
+
 def paused(row: Row) -> Mapping[str, str]:
-    """Pauses of a millisecond and more, up to the longest one's end."""
+    """Pauses of a millisecond and more, up to the longest one's end, and what the host did in that one."""
+    return {**_pauses(row), **_late(row)}
+
+
+def _late(row: Row) -> Mapping[str, str]:
+    if not row["frame"]:
+        return {
+            "why": "and no recorded call says why",
+            "hint": "Look at what the program does there: reading, logging, other Python{stacks}",
+            "instead": "Look at what the program does there with a profiler of the CPU",
+            "sure": "Certain that the host was late; what it did is not recorded.",
+        }
+    longest = "" if row["n"] == 1 else " in the longest one"
+    shorter = "Make {doing_name} shorter, or move it off the thread that launches"
+    return {
+        "why": f"which{longest} was in {{doing}} for {{frame_ns}}",
+        "hint": shorter + " (workers of a data loader, prefetching)",
+        "instead": shorter,
+        "sure": "Certain that the host was late, and where it was in the longest pause.",
+    }
+
+
+def _pauses(row: Row) -> Mapping[str, str]:
     if row["n"] == 1:
         return {"pauses": "one pause"}
     longest = "nearly all of it" if row["longest_ns"] >= MOST * row["at_stake_ns"] else "the longest of {longest_ns}"

@@ -13,7 +13,8 @@ SELECT
     any_value(p.line) AS line,
     any_value(p.module) AS module,
     CASE WHEN $cause <> 'data loading' THEN any_value(p.op) END AS op,
-    CASE WHEN $cause <> 'data loading' THEN any_value(p.call) END AS call
+    CASE WHEN $cause <> 'data loading' THEN any_value(p.call) END AS call,
+    EXISTS (FROM api_calls WHERE trace_id IN (SELECT trace_id FROM held)) AS has_calls
 FROM held AS h
 CROSS JOIN _main_place('held') AS p
 HAVING share_pct >= $least_pct;

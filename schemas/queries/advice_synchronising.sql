@@ -1,7 +1,7 @@
 -- The time that waiting for the GPU cost, where most of it belongs, and what the host did after these waits had ended. A value that is read is copied, too.
 --
--- `frame` is what covers most of a gap after such a wait: the innermost Python frame of the user's, else an operator or annotation that began after the wait;
--- of the hundred longest gaps of 200 µs and more, and only where it is at least half of the time of these waits. The host was in no call meanwhile (`quiet_ns` in all).
+-- `frame` is what covers most of a gap after such a wait (`_host_doing`), of the hundred longest gaps of 200 µs and more, and only where it is at least half of
+-- the time of these waits. The host was in no call meanwhile (`quiet_ns` in all).
 WITH held AS (
     FROM found_places
     WHERE cause = 'synchronisation' OR (part = 'copy' AND op = 'aten::_local_scalar_dense')
@@ -17,7 +17,7 @@ told AS (
 ),
 
 gaps AS MATERIALIZED (
-    SELECT trace_id, c.*, c.start_ns + c.duration_ns AS end_ns, row_number() OVER (ORDER BY c.duration_ns DESC, c.start_ns, c.process, c.thread) AS gap
+    SELECT trace_id, c.*, c.waited_until_ns AS since_ns, c.start_ns + c.duration_ns AS end_ns, row_number() OVER (ORDER BY c.duration_ns DESC, c.start_ns, c.process, c.thread) AS gap
     FROM (SELECT trace_id, unnest(carried) AS c FROM told)
     WHERE c.duration_ns >= 200000
     QUALIFY gap <= 100
@@ -43,48 +43,14 @@ quiet AS (
     GROUP BY g.gap
 ),
 
-around AS (
-    SELECT trace_id, process, thread, name, start_ns, start_ns + duration_ns AS end_ns, depth, kind = 'python_function' AS is_frame
-    FROM ranges
-    WHERE
-        trace_id IN (SELECT trace_id FROM gaps)
-        AND device IS NULL
-        AND duration_ns >= 100000
-        AND kind NOT IN ('overhead', 'Trace')
-        AND name NOT LIKE 'ProfilerStep#%'
-    UNION ALL
-    SELECT trace_id, process, thread, name, start_ns, start_ns + duration_ns, depth, false
-    FROM ops
-    WHERE trace_id IN (SELECT trace_id FROM gaps) AND duration_ns >= 100000 AND name NOT LIKE 'ProfilerStep#%'
-),
-
-did AS (
-    SELECT
-        g.gap,
-        arg_max(
-            {'name': r.name, 'is_frame': r.is_frame, 'covered_ns': least(r.end_ns, g.end_ns) - greatest(r.start_ns, g.start_ns)},
-            (r.is_frame, r.start_ns, -r.end_ns, r.depth, r.name)
-        ) AS most
-    FROM gaps AS g
-    INNER JOIN around AS r
-        ON
-            g.trace_id = r.trace_id
-            AND g.process = r.process
-            AND g.thread = r.thread
-            AND r.start_ns < g.end_ns
-            AND r.end_ns > g.start_ns
-            AND 2 * (least(r.end_ns, g.end_ns) - greatest(r.start_ns, g.start_ns)) >= g.duration_ns
-            AND (r.is_frame OR r.start_ns >= g.waited_until_ns)
-    WHERE NOT (r.is_frame AND _is_library_frame(r.name))
-    GROUP BY g.gap
-),
+did AS (FROM _host_doing('gaps')),
 
 doing AS (
     SELECT
-        d.most.name AS frame,
-        bool_or(d.most.is_frame) AS is_frame,
-        sum(least(d.most.covered_ns, q.quiet_ns))::BIGINT AS frame_ns,
-        max(least(d.most.covered_ns, q.quiet_ns))::BIGINT AS longest_ns,
+        d.doing.name AS frame,
+        bool_or(d.doing.is_frame) AS is_frame,
+        sum(least(d.doing.covered_ns, q.quiet_ns))::BIGINT AS frame_ns,
+        max(least(d.doing.covered_ns, q.quiet_ns))::BIGINT AS longest_ns,
         count(*) AS n
     FROM did AS d
     INNER JOIN quiet AS q USING (gap)

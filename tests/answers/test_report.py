@@ -18,7 +18,7 @@ import kerneldb
 from kerneldb.api import Database
 from kerneldb.cli import cli
 from kerneldb.errors import UsageError
-from kerneldb.report import changes, charts, contents, counters, gather, html, markdown, model, why
+from kerneldb.report import changes, charts, contents, counters, gather, html, markdown, model, why, wording
 from kerneldb.report.advice import RULES
 from kerneldb.report.asking import asking, named
 from kerneldb.report.model import Chart, Column, Report, Section, Table
@@ -134,9 +134,21 @@ def test_advice_speaks_of_the_program_and_the_gpu() -> None:
             assert not re.search(r"CUDA|cuda|ncu|Nsight", rule.advice("amd", is_torch=is_torch)), rule.name
     waits = {rule.name: rule for rule in RULES}["stream-dependency"]
     assert "cudaStreamWaitEvent" in in_words(waits.evidence, "nvidia")
-    host = {rule.name: rule for rule in RULES}["host-bound"]
-    assert "CUDA graphs, torch.compile" in host.advice("nvidia", is_torch=True)
-    assert "HIP graphs" in host.advice("amd", is_torch=False)
+    between = {rule.name: rule for rule in RULES}["between-launches"]
+    assert "torch.compile), a larger batch; CUDA graphs" in between.advice("nvidia", is_torch=True)
+    assert "HIP graphs" in between.advice("amd", is_torch=False)
+
+
+def test_few_launches_help_only_where_launching_takes_the_time() -> None:
+    assert wording.launched({"mean_ns": 20_000.0})["hint"].startswith("Launch less often: {graphs}, torch.compile")
+    assert "torch" not in wording.launched({"mean_ns": 20_000.0})["instead"]
+    for hint in wording.launched({"mean_ns": 700_000.0}).values():
+        assert hint.startswith("Look at what the program does between these launches")
+
+
+def test_who_has_recorded_the_host_is_not_told_to() -> None:
+    assert wording.unexplained({"has_calls": False})["hint"].startswith("Record the host, too")
+    assert "Record" not in " ".join(wording.unexplained({"has_calls": True}).values())
 
 
 @pytest.mark.thorough
@@ -167,10 +179,9 @@ def test_advice_fits_the_trace(shared_data: Path, tmp_path: Path) -> None:
     database.ingest(shared_data / "nsys" / "nsightful_power_iteration.sqlite")
     report = gather.single(database, ["nsightful_power_iteration"])
     remedies = {one.rule: one.remedy for section in report.sections for one in section.advice}
-    # Each wait of 24 ms is longer than the pause after it.
-    assert remedies["synchronising"].startswith("Copy results later, and to pinned memory")
-    pauses = {rule.name: rule for rule in RULES}["host-pauses"]
-    assert "a profiler of the CPU" in pauses.advice("nvidia", is_torch=False)
+    # Each wait of 24 ms is longer than the pause after it, in which the program was in a range "IO 0" to "IO 43".
+    assert remedies["synchronising"].startswith("Make IO … shorter")
+    assert "Copy results later, and to pinned memory" in remedies["synchronising"]
     assert not any("torch" in remedy for remedy in remedies.values())
 
 

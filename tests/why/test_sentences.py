@@ -109,6 +109,25 @@ def one_pause() -> Program:
     return program
 
 
+def pauses_in_python() -> Program:
+    """Forty pauses of 5 ms and one of 8, each within a frame of which a word ends in braces."""
+    program = Program()
+    for number in range(41):
+        program.kernel(op="aten::mm")
+        begun = program.host
+        program.think(8 * MS if number == 20 else 5 * MS)
+        program.frame("data.py(17): read_{n}", begun, program.host - begun)
+    return program
+
+
+def pauses_of_half_a_millisecond() -> Program:
+    program = Program()
+    for _ in range(40):
+        program.kernel(op="aten::mm")
+        program.think(700 * US)
+    return program
+
+
 def one_wait() -> Program:
     program = Program()
     for number in range(30):
@@ -166,7 +185,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     function.__name__: function
     for function in (
         only_copies, without_operator, unknown_kinds, with_operator, experts, gradients, first_use, attention,
-        one_pause, one_wait, few, vectors, host_only,
+        one_pause, pauses_in_python, pauses_of_half_a_millisecond, one_wait, few, vectors, host_only,
     )
 } | {
     "loads": lambda: steps("data.py(17): next_batch"),
@@ -241,6 +260,18 @@ def test_one_pause_is_told_as_one(verdicts: dict[str, Verdict]) -> None:
     assert "in one pause before nvjet" in piece(verdicts["one_pause"], "host-pauses").sentence
     found = piece(verdicts["one_wait"], "synchronising").sentence
     assert "in 1 call, cudaStreamSynchronize in aten::to at train.py:3 (step)" in found
+
+
+def test_what_the_host_did_in_the_longest_pause_is_named(verdicts: dict[str, Verdict]) -> None:
+    found = piece(verdicts["pauses_in_python"], "host-pauses")
+    assert "which in the longest one was in read_{n} (data.py:17) for 7.8" in found.sentence
+    assert found.remedy.startswith("Make read_{n} shorter, or move it off the thread that launches")
+    assert "which" not in piece(verdicts["one_pause"], "host-pauses").sentence
+
+
+def test_launching_less_often_is_no_remedy_for_pauses_longer_than_a_launch(verdicts: dict[str, Verdict]) -> None:
+    found = piece(verdicts["pauses_of_half_a_millisecond"], "host-bound")
+    assert found.remedy.startswith("Look at what the program does between these launches")
 
 
 def test_what_the_host_did_after_a_wait_is_named_with_the_wait_before_it(verdicts: dict[str, Verdict]) -> None:
