@@ -104,8 +104,7 @@ def test_nothing_selected_is_a_usage_error(database: kerneldb.Database) -> None:
 
 def test_dry_run_prints_the_plan_in_every_format(database: kerneldb.Database) -> None:
     rows = json.loads(run(database, "--trace", "decoder-h200", "--dry-run", "--json").stdout)
-    assert rows[-1]["category"] == "TOTAL"
-    assert rows[-1]["launches"] == sum(row["launches"] for row in rows[:-1]) == 2458
+    assert sum(row["launches"] for row in rows) == 2458, "a total among the rows would be counted twice"
     assert run(database, "--trace", "decoder-h200", "--dry-run", "--csv").stdout.startswith("category,route")
 
 
