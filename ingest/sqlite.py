@@ -13,7 +13,6 @@ import functools
 import itertools
 import os
 import re
-import shutil
 import sqlite3
 import struct
 import sys
@@ -25,7 +24,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kerneldb.errors import NotATraceError, UnreadableTraceError
-from kerneldb.ingest.endless import Views
+from kerneldb.ingest.endless import Column, Definitions, Master
+from kerneldb.ingest.logs import log_of, merged, refuse_locked
+from kerneldb.ingest.pages import require_trees
 from kerneldb.ingest.source import Source, local_file
 
 if TYPE_CHECKING:
@@ -50,14 +51,20 @@ MOST_SPANS: Final = 4096
 CREATED: Final = re.compile(rb'CREATE (?:TABLE|VIEW) (?:IF NOT EXISTS )?["\[`]?(\w+)', re.IGNORECASE)
 TYPED: Final = {"Int64": "0", "Float64": "0.0", "String": "''"}
 MISMATCH: Final = "Type mismatch"
-TRY: Final = "SELECT count(*) FROM sqlite_master"
+TRY: Final = "SELECT 1 FROM sqlite_master LIMIT 1"
+COLUMNS: Final = "SELECT name, dflt_value, hidden FROM pragma_table_xinfo(?)"
+MASTERS: Final = """
+SELECT CAST(type AS TEXT), coalesce(CAST(name AS TEXT), ''), CAST(rootpage AS INTEGER), CAST(sql AS TEXT)
+FROM sqlite_master ORDER BY rowid
+"""
+STEPS: Final = 1_000_000
+STEPS_PER_BYTE: Final = 10
+"""Steps of SQLite's machine to read the list of tables: far more than one of as many bytes takes."""
 LOCKED: Final = re.compile("locked|busy")
 ABSENT: Final = re.compile("no such|^error in (view|virtual table)")
 """What SQLite says of a definition whose parts are not there; damage and locks have other messages."""
 """In the plan of a query. Source: https://www.sqlite.org/eqp.html."""
 LOCK_S: Final = 0.2
-LOCK_BYTES_AT: Final = 1 << 30
-LOCK_BYTES: Final = 512
 WAL_AT: Final = 18
 WAL_MODE: Final = 2
 EXPORT_AGAIN: Final = "Copy it again, or export it again with the profiler."
@@ -125,10 +132,15 @@ def open_database(path: Path, room: Path | None = None) -> Iterator[Database]:
     """
     header = _check(path)
     try:
-        with _readable(path, header, room) as uri, _connected(uri) as connection:
+        with (
+            _readable(path, header, room) as real,
+            _connected(uri := real.as_uri() + "?immutable=1", real.stat().st_size) as connection,
+        ):
             connection.text_factory = _text
-            connection.execute(TRY).fetchone()
-            yield Database(path, connection, uri)
+            masters = connection.execute(MASTERS).fetchall()
+            require_trees(path, real, [root for _, _, root, _ in masters if root])
+            connection.set_progress_handler(None, 0)
+            yield Database(path, connection, uri, masters)
     except sqlite3.Error as error:
         raise _unreadable(path, error) from error
 
@@ -149,28 +161,32 @@ def opened(one: Source, near: Path) -> Iterator[Database]:
         yield database
 
 
-def _connected(uri: str) -> contextlib.closing[sqlite3.Connection]:
-    """A connection for any thread: batches are read on a thread of their own."""
-    return contextlib.closing(sqlite3.connect(uri, uri=True, timeout=LOCK_S, check_same_thread=False))
+@contextlib.contextmanager
+def _connected(uri: str, size: int) -> Iterator[sqlite3.Connection]:
+    """A connection for any thread, as batches are read on a thread of their own, to a file of `size` bytes.
+
+    It ends a list of tables, or statistics of them, that go on without end: SQLite reads both before anything else.
+    """
+    left = itertools.repeat(0, 1 + STEPS_PER_BYTE * size // STEPS)
+    with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=LOCK_S, check_same_thread=False)) as connection:
+        connection.set_progress_handler(lambda: next(left, 1), STEPS)
+        yield connection
 
 
 @contextlib.contextmanager
-def _readable(path: Path, header: bytes, room: Path | None) -> Iterator[str]:
-    """What to open: the file as immutable, or a copy of it with the write-ahead log that was left beside it."""
+def _readable(path: Path, header: bytes, room: Path | None) -> Iterator[Path]:
+    """What to open as immutable: the file, or a copy of it with the write-ahead log that was left beside it."""
     log = log_of(path)
     unfinished = log.exists() and log.stat().st_size > 0
     if header[WAL_AT] != WAL_MODE:
         _refuse_written(path)
     elif unfinished and sys.platform == "linux":
-        _refuse_locked(path, log)
+        refuse_locked(path, log)
     if not unfinished:
-        yield path.resolve().as_uri() + "?immutable=1"
+        yield path.resolve()
         return
     with tempfile.TemporaryDirectory(prefix="kerneldb-sqlite-", dir=room) as folder:
-        copy = Path(folder) / "copy.db"
-        shutil.copyfile(path, copy)
-        shutil.copyfile(log, log_of(copy))
-        yield copy.as_uri() + "?mode=ro"
+        yield merged(path, Path(folder))
 
 
 def _refuse_written(path: Path) -> None:
@@ -178,7 +194,7 @@ def _refuse_written(path: Path) -> None:
 
     Not for write-ahead logs: SQLite would make files beside it.
     """
-    with _connected(path.resolve().as_uri() + "?mode=ro") as probe:
+    with _connected(path.resolve().as_uri() + "?mode=ro", path.stat().st_size) as probe:
         try:
             probe.execute(TRY).fetchone()
         except sqlite3.OperationalError as error:
@@ -186,34 +202,17 @@ def _refuse_written(path: Path) -> None:
                 raise _unreadable(path, error) from error
 
 
-def _refuse_locked(path: Path, log: Path) -> None:
-    """Raise UnreadableTraceError where another process has a database with a write-ahead log open.
-
-    Each connection then holds a lock on the bytes from 1 GiB on, whatever it does. Source:
-    https://www.sqlite.org/lockingv3.html and os_unix.c of SQLite. The struct is that of Linux.
-    """
-    import fcntl
-
-    asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, LOCK_BYTES_AT, LOCK_BYTES, 0)
-    with path.open("rb") as file:
-        kind = struct.unpack_from("h", fcntl.fcntl(file, fcntl.F_GETLK, asked))[0]
-    if kind != fcntl.F_UNLCK:
-        message = f"{path}: another program is writing it ({log.name} beside it). Wait until it has finished."
-        raise UnreadableTraceError(message)
-
-
 class Database:
     """An open database. `frames` reads on a connection of its own, to `uri`; `path` is how messages name it."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, uri: str) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, uri: str, masters: Sequence[Master]) -> None:
         self.path = path
         self._connection = connection
         self._uri = uri
         self._tables: dict[str, tuple[str, ...]] | None = None
         self.odd: Odd = {}
-        self._views = Views(path, connection, {})  # none is known while their names are read
-        there = (view for view in self.views() if self._columns(view) is not None)
-        self._views = Views(path, connection, {view: quoted(view) for view in there})
+        self._masters = masters
+        self._definitions = Definitions(path, masters, self._columns)
 
     def tables(self) -> dict[str, tuple[str, ...]]:
         """Name of each table and view → names of its columns. Raises UnreadableTraceError.
@@ -222,7 +221,10 @@ class Database:
         """
         if self._tables is None:
             names = self._names("table", "view")
-            self._tables = {name: columns for name in names if (columns := self._columns(name)) is not None}
+            found = {name: columns for name in names if (columns := self._columns(name)) is not None}
+            self._tables = {
+                name: tuple(one for one, _, hidden in columns if not hidden) for name, columns in found.items()
+            }
         return self._tables
 
     def views(self) -> frozenset[str]:
@@ -237,7 +239,7 @@ class Database:
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a small result. Invalid UTF-8 in texts is replaced. Raises UnreadableTraceError."""
         try:
-            self._views.require_end(sql)
+            self._definitions.require_stored(sql)
             return self._connection.execute(sql, params).fetchall()
         except sqlite3.Error as error:
             raise _unreadable(self.path, error) from error
@@ -246,7 +248,7 @@ class Database:
         """Ranges of row numbers that hold `table` in order; none for an empty table, a view, and numbers far apart."""
         name = quoted(table)
         try:
-            self._views.require_end(name)
+            self._definitions.require_stored(" ".join(("FROM", name)))
             found = self._connection.execute(
                 " ".join(("SELECT (SELECT min(_rowid_) FROM", name, "), (SELECT max(_rowid_) FROM", name, ")"))
             )
@@ -271,7 +273,7 @@ class Database:
         With `spans`, `sql` ends in `BETWEEN ? AND ?` and is asked for each of them, for several at once: a connection
         decodes on one core only.
         """
-        self._views.require_end(sql)
+        self._definitions.require_stored(sql)
         if spans:
             reads: Iterator[Callable[[], list[pl.DataFrame]]] = (
                 functools.partial(list, self._read(sql, schema, (*params, *span))) for span in spans
@@ -289,13 +291,11 @@ class Database:
             yield from self._through_sqlite3(sql, schema, params, done)
 
     def _names(self, *types: str) -> list[str]:
-        found = self.rows("SELECT type, name FROM sqlite_master ORDER BY rowid")
-        return [name for kind, name in found if kind in types and not name.startswith("sqlite_")]
+        return [name for kind, name, *_ in self._masters if kind in types and not name.startswith("sqlite_")]
 
-    def _columns(self, table: str) -> tuple[str, ...] | None:
+    def _columns(self, table: str) -> list[Column] | None:
         try:
-            found = self._connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
-            return tuple(name for (name,) in found)
+            return self._connection.execute(COLUMNS, (table,)).fetchall()
         except sqlite3.Error as error:
             if ABSENT.search(str(error)):
                 return None
@@ -444,12 +444,6 @@ CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
-def log_of(path: Path, ending: str = "-wal") -> Path:
-    """Where SQLite keeps the write-ahead log of the database `path`, if it has one (`-journal`: the other kind)."""
-    real = path.resolve()
-    return real.with_name(real.name + ending)
-
-
 def _check(path: Path) -> bytes:
     """The header of the file."""
     try:
@@ -493,4 +487,6 @@ def _unreadable(path: Path, error: Exception) -> UnreadableTraceError:
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
     if LOCKED.search(text):
         return UnreadableTraceError(f"{path}: another program is writing it ({text}). Wait until it has finished.")
+    if text == "interrupted":
+        text = "its list of tables does not end"
     return UnreadableTraceError(f"{path}: SQLite cannot read it ({text}). {EXPORT_AGAIN}")

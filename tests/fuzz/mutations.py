@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from tests.fuzz import endless
 from tests.protobuf import varint
 
 Dice = random.Random
@@ -286,6 +287,7 @@ def _view(dice: Dice, con: sqlite3.Connection, table_name: str, columns: list[st
             f"SELECT {first} FROM {pairs}",
             f"SELECT {first} FROM {pairs} GROUP BY random()",
             f"SELECT {listed} FROM {doubled}",
+            f"SELECT {listed} FROM moved WHERE {endless.COSTLY} > 0",
             f"SELECT DISTINCT {listed} FROM {doubled}",
             f"SELECT {first} FROM moved AS a WHERE (SELECT count(*) FROM {pairs.replace(' AS a', ' AS c')}) > 0",
         )
@@ -297,7 +299,9 @@ def _statement(dice: Dice, con: sqlite3.Connection, table_name: str, columns: li
     column, other = dice.choice(columns), dice.choice(columns)
     row = f'rowid = (SELECT rowid FROM "{table_name}" LIMIT 1 OFFSET {dice.randrange(12)})'
     where = dice.choice((f" WHERE {row}", f" WHERE {row}", f" WHERE {row}", ""))
-    match dice.randrange(16):
+    match dice.randrange(17):
+        case 16:
+            endless.compute(con, table_name)
         case 0:
             con.execute(f'DROP TABLE "{table_name}"')
         case 1:
@@ -345,6 +349,8 @@ def sqlite(dice: Dice, whole: bytes) -> bytes:
                 continue
         made = con.serialize()
         con.close()
+    if dice.random() < 0.05:
+        made = endless.shared(made, dice.randrange(len(made) // 4096) + 1)
     if made == whole or dice.random() < 0.1:
         for _ in range(dice.choice((1, 2, 8))):
             made = _page(dice, made)
