@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 from typing import Final
 
-COSTLY: Final = "length(replace(hex(zeroblob(200000000)), '0', '11'))"
+COSTLY: Final = "length(replace(hex(zeroblob(2000000)), '0', '11'))"
 LEVELS: Final = 7
 CHILDREN: Final = 300
 
