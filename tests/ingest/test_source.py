@@ -233,7 +233,7 @@ def test_the_events_key_may_lie_across_blocks() -> None:
         splitter = Splitter(iter([text[start : start + size] for start in range(0, len(text), size)]))
         assert splitter.head == b'{"a": 1,\n '
         assert list(splitter) == []
-        assert splitter.tail.strip() == b'{"ph": "X"} ]}'
+        assert splitter.tail.replace(b" ", b"") == b'{"ph":"X"}]}', "blanks between values are nothing"
 
 
 def test_progress_reaches_the_size_of_the_file(tmp_path: Path) -> None:
