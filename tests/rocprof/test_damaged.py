@@ -72,7 +72,7 @@ def test_a_database_with_broken_pages(database: Path) -> None:
     whole[len(whole) // 2 : len(whole) // 2 + 65536] = b"\xff" * 65536
     path = database.with_name("rotten.db")
     path.write_bytes(bytes(whole))
-    assert "cannot read" in refused(path, UnreadableTraceError)
+    assert "damaged" in refused(path, UnreadableTraceError)
 
 
 def test_an_empty_file(tmp_path: Path) -> None:
