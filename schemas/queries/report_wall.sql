@@ -39,16 +39,9 @@ named AS (
         s.*,
         w.name AS call,
         w.cause,
-        CASE
-            WHEN s.longest_start_ns >= w.end_ns
-                THEN {
-                    'start_ns': s.longest_start_ns,
-                    'duration_ns': (s.longest >> 40)::BIGINT,
-                    'waited_until_ns': w.end_ns,
-                    'process': w.process,
-                    'thread': w.thread
-                }
-        END AS carried,
+        CASE WHEN s.longest_start_ns >= w.end_ns THEN struct_pack(
+            start_ns := s.longest_start_ns, duration_ns := (s.longest >> 40)::BIGINT, waited_until_ns := w.end_ns, process := w.process, thread := w.thread
+        ) END AS carried,
         s.number IS NOT NULL AND s.first_ns = min(s.first_ns) OVER (PARTITION BY s.place, s.number) AS is_first
     FROM summed AS s
     LEFT JOIN waits AS w USING (number)
@@ -113,9 +106,7 @@ SELECT
     g.is_compute,
     g.idle_each,
     g.carried,
-    w.start_ns AS call_start_ns,
-    w.process AS call_process,
-    w.thread AS call_thread,
+    w.start_ns AS call_start_ns, w.process AS call_process, w.thread AS call_thread,
     l.module,
     l.python_line,
     l.launch_status = 'graph' OR l.graph_id IS NOT NULL AS is_graph,

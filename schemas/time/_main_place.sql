@@ -20,7 +20,7 @@ _called AS (
     FROM (SELECT call, sum(wall_ns) AS ns FROM _named GROUP BY call)
 ),
 
-_of_call AS (SELECT n.* REPLACE (c.call AS call) FROM _named AS n INNER JOIN _called AS c ON c.call IS NULL OR n.call = c.call),
+_of_call AS (SELECT n.* EXCLUDE (call), c.call FROM _named AS n INNER JOIN _called AS c ON c.call IS NULL OR n.call = c.call),
 
 _lined AS (
     SELECT
@@ -28,7 +28,7 @@ _lined AS (
     FROM (SELECT line, sum(wall_ns) AS ns FROM _of_call GROUP BY line)
 ),
 
-_of_line AS (SELECT n.* REPLACE (l.line AS line) FROM _of_call AS n INNER JOIN _lined AS l ON l.line IS NULL OR n.line = l.line),
+_of_line AS (SELECT n.* EXCLUDE (line), l.line FROM _of_call AS n INNER JOIN _lined AS l ON l.line IS NULL OR n.line = l.line),
 
 _in_module AS (
     SELECT
@@ -36,7 +36,7 @@ _in_module AS (
     FROM (SELECT module, sum(wall_ns) AS ns FROM _of_line GROUP BY module)
 ),
 
-_of_module AS (SELECT n.* REPLACE (m.module AS module) FROM _of_line AS n INNER JOIN _in_module AS m ON m.module IS NULL OR n.module = m.module),
+_of_module AS (SELECT n.* EXCLUDE (module), m.module FROM _of_line AS n INNER JOIN _in_module AS m ON m.module IS NULL OR n.module = m.module),
 
 _in_op AS (
     SELECT CASE WHEN 5 * max(ns) FILTER (op IS NOT NULL) >= sum(ns) THEN arg_min(op, (-ns, op)) FILTER (op IS NOT NULL) END AS op

@@ -27,7 +27,7 @@ REFUSED = {
     "patched.zip": "patched data",
     "ver.zip": "version 9.9",
     "stray-cr-ncu.csv": "carriage return",
-    "endless-view.sqlite": "recursive",
+    "endless-view.sqlite": "which no profiler writes",
     "bundle-absolute-file": "expected the name of a file in the folder",
 }
 READ = {

@@ -195,6 +195,24 @@ CHANGES: Final = (
         columns=("bound",),
     ),
     Change(
+        "peaks that the trace lacks are those of the data sheet of its GPU",
+        ("macro roofline", "command roofline", "view roofline"),
+        columns=("peak_flops_per_second", "peak_bytes_per_second", "ridge", "pct_peak_flops", "pct_peak_bandwidth"),
+    ),
+    Change(
+        "fills are computation, as in the wall time",
+        ("macro overlap", "command overlap"),
+        columns=(
+            *("computation_ns", "copy_ns", "exposed_copy_ns", "computation_copy_ns", "computation_communication_ns"),
+            *("exposed_communication_ns", "communication_copy_ns", "hidden_communication_pct"),
+        ),
+    ),
+    Change(
+        "copies and fills are launches of an iteration",
+        ("macro iterations", "command iterations"),
+        columns=("launches", "total_ns"),
+    ),
+    Change(
         "idle time has the causes of the wall time, by the same rules",
         ("macro idle*", "view idle*", "command idle*"),
         gone=("host_late_ns",),
