@@ -71,7 +71,8 @@ def test_charts_are_shown_without_a_network(tmp_path: Path) -> None:
         found = chart._repr_mimebundle_()
         return dict(found[0] if isinstance(found, tuple) else found)
 
-    usual = alt.renderers.active
+    usual = alt.renderers.active  # a document that another test ran may have chosen it
+    alt.renderers.enable("default")
     assert "cdn.jsdelivr.net" in made()["text/html"]
     try:
         for name, options in (("svg", {}), ("html", {"template": "inline"}), ("mimetype", {})):
