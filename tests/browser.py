@@ -190,3 +190,13 @@ def browser(width: int = 1024, height: int = 768) -> Iterator[Page]:
                 process.kill()
                 os.close(into)
                 os.close(out)
+
+
+@contextmanager
+def opened_at(page: Page, address: str) -> Iterator[None]:
+    """`page` at an address, as if it had just been opened there; what goes wrong meanwhile fails the test."""
+    page.wrong.clear()
+    page.go("about:blank", "null")
+    page.go(address)
+    yield
+    assert page.wrong == []

@@ -14,8 +14,8 @@ CREATE TABLE traces (
     era VARCHAR,  -- Which generation of the file format the reader recognised.
     clock VARCHAR,  -- What base_ns counts from: epoch (1970), boottime (the start of the machine) or capture (the start of the recording).
     base_ns BIGINT,  -- [ns] Time of the zero of all *_ns times of the trace, on `clock`.
-    window_start_ns BIGINT,  -- [ns] Earliest time of any event, relative to base_ns.
-    window_end_ns BIGINT,  -- [ns] Latest time of any event, relative to base_ns.
+    window_start_ns BIGINT,  -- [ns] Earliest time of a launch, an operator or a call, relative to base_ns; annotations may begin before.
+    window_end_ns BIGINT,  -- [ns] Latest time of these, relative to base_ns; annotations may end behind it.
     rank INTEGER,  -- Rank of the process in a distributed run; NULL where none was recorded.
     world_size INTEGER,  -- Number of ranks of the distributed run.
     host VARCHAR,  -- Host name, where recorded.

@@ -13,19 +13,9 @@ WITH moments AS (
 ),
 
 lines AS (
-    SELECT m.place, arg_max(r.name, (r.start_ns, r.depth)) AS line
+    SELECT m.place, l.line
     FROM moments AS m
-    INNER JOIN ranges AS r
-        ON
-            m.trace_id = r.trace_id
-            AND m.process = r.process
-            AND m.thread = r.thread
-            AND r.start_ns <= m.ts_ns
-            AND r.start_ns + r.duration_ns >= m.ts_ns
-    WHERE
-        r.kind = 'python_function'
-        AND NOT _is_library_frame(r.name)
-    GROUP BY m.place
+    INNER JOIN _own_lines('moments') AS l USING (trace_id, process, thread, ts_ns)
 ),
 
 steps AS (

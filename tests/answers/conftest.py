@@ -79,3 +79,23 @@ def compared(example: Path, slowed_name: str, tmp_path_factory: pytest.TempPathF
     with Warehouse(database.path).connection():  # a file that is open need not be opened for every question
         yield database
     Warehouse(database.path).release()
+
+
+@pytest.fixture(scope="session")
+def stacks(tmp_path_factory: pytest.TempPathFactory) -> Database:
+    """A database of the recording with Python stacks and memory, for those that only ask."""
+
+    def make(path: Path) -> None:
+        kerneldb.open(path).ingest(Path(__file__).parents[1] / "fixtures" / "stacks-memory-h200.json.gz")
+
+    return kerneldb.open(made_once(tmp_path_factory, "stacks.duckdb", make))
+
+
+@pytest.fixture(scope="session")
+def stacks_address(stacks: Database, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of its report."""
+    from kerneldb.report import gather, html
+
+    path = tmp_path_factory.mktemp("stacks") / "report.html"
+    path.write_text(html.page(gather.single(stacks, ["stacks-memory-h200"])), encoding="utf-8")
+    return path.as_uri()

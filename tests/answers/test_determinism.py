@@ -40,7 +40,7 @@ STEPS = (
     "_diff_kernels", "_diff_pairs", "_diff_places", "_diff_sides", "_diff_tests", "_kernel_order", "_kernel_periods",
     "_kernels_by_trace", "_labelled_launches", "_mann_whitney", "_matched", "_repeat_streaks", "_roofline_traffic",
     "_roofline_work", "_step_launches", "_window_energy",
-    "_host_doing", "_host_waits", "_main_place", "_wait_credits", "_wall_exchanges", "_wall_held",
+    "_host_doing", "_host_waits", "_main_place", "_own_lines", "_wait_credits", "_wall_exchanges", "_wall_held",
     "_wall_causes", "_wall_cuts", "_wall_launches", "_wall_ordered", "_wall_pieces", "_wall_places", "_wall_sweep",
     "_wall_threads", "_wall_waits", "_wait_states",
 )  # fmt: skip

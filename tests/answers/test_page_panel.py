@@ -13,7 +13,7 @@ import kerneldb
 from kerneldb.report import changes, charts, dots, events, gather, html, live
 from kerneldb.report.asking import asking
 from kerneldb.report.model import shapes
-from tests.browser import Page, browser, needs_browser
+from tests.browser import Page, browser, needs_browser, opened_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,17 +27,8 @@ VIEW = "Object.values(window.views)[0]"
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
-    found = kerneldb.open(tmp_path_factory.mktemp("panel") / "k.duckdb")
-    found.ingest(Path(__file__).parents[1] / "fixtures" / f"{TRACE}.json.gz")
-    return found
-
-
-@pytest.fixture(scope="module")
-def address(database: Database, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(html.page(gather.single(database, [TRACE])), encoding="utf-8")
-    return path.as_uri()
+def database(stacks: Database) -> Database:
+    return stacks
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +38,10 @@ def tab() -> Iterator[Page]:
 
 
 @pytest.fixture
-def page(tab: Page, address: str) -> Iterator[Page]:
+def page(tab: Page, stacks_address: str) -> Iterator[Page]:
     """The report, just opened at the timeline as by its link; nothing was clicked."""
-    tab.wrong.clear()
-    tab.go("about:blank", "null")
-    tab.go(f"{address}#timeline")
-    yield tab
-    assert tab.wrong == []
+    with opened_at(tab, f"{stacks_address}#timeline"):
+        yield tab
 
 
 def span(page: Page) -> float:
@@ -333,9 +321,9 @@ TICKS = """(() => {
 
 
 @needs_browser
-def test_charts_fit_a_window_that_becomes_narrow(tab: Page, address: str) -> None:
+def test_charts_fit_a_window_that_becomes_narrow(tab: Page, stacks_address: str) -> None:
     """As where a tablet is turned: titles and labels are within their charts, ticks of a roofline apart."""
-    tab.go(address)
+    tab.go(stacks_address)
     tab.size(400, 860)
     try:
         tab.settled()
@@ -348,11 +336,11 @@ def test_charts_fit_a_window_that_becomes_narrow(tab: Page, address: str) -> Non
 
 
 @needs_browser
-def test_tables_are_read_on_a_phone(tab: Page, address: str, compared: str) -> None:
+def test_tables_are_read_on_a_phone(tab: Page, stacks_address: str, compared: str) -> None:
     """Titles that are in sight need one line, names no more than half of the window, and the mark of a level stays."""
     tab.size(400, 860)
     try:
-        for place in (address, compared):
+        for place in (stacks_address, compared):
             tab.go(place)
             titles = tab.run("""[...document.querySelectorAll("thead")].map((head) => {
                 const seen = [...head.rows[0].cells].filter((one) => one.getBoundingClientRect().right <= innerWidth);

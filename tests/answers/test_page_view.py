@@ -10,7 +10,7 @@ import pytest
 
 import kerneldb
 from kerneldb.report import gather, html
-from tests.browser import Page, browser, needs_browser
+from tests.browser import Page, browser, needs_browser, opened_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,17 +25,8 @@ LINES = f"[...{VIEW}.told.querySelectorAll('tr')].map((tr) => [...tr.cells].map(
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
-    found = kerneldb.open(tmp_path_factory.mktemp("view") / "k.duckdb")
-    found.ingest(Path(__file__).parents[1] / "fixtures" / f"{TRACE}.json.gz")
-    return found
-
-
-@pytest.fixture(scope="module")
-def address(database: Database, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(html.page(gather.single(database, [TRACE])), encoding="utf-8")
-    return path.as_uri()
+def database(stacks: Database) -> Database:
+    return stacks
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +36,10 @@ def tab() -> Iterator[Page]:
 
 
 @pytest.fixture
-def page(tab: Page, address: str) -> Iterator[Page]:
+def page(tab: Page, stacks_address: str) -> Iterator[Page]:
     """The report, just opened at the timeline as by its link."""
-    tab.wrong.clear()
-    tab.go("about:blank", "null")
-    tab.go(f"{address}#timeline")
-    yield tab
-    assert tab.wrong == []
+    with opened_at(tab, f"{stacks_address}#timeline"):
+        yield tab
 
 
 def inks(page: Page, y: float) -> int:
@@ -134,7 +122,7 @@ def kept(page: Page) -> str:
     return str(page.run("location.hash"))
 
 
-def test_the_address_keeps_what_is_seen(page: Page, address: str) -> None:
+def test_the_address_keeps_what_is_seen(page: Page, stacks_address: str) -> None:
     """View, event and range, for who opens it, or puts it into the bar of an open page; a whole trace needs none."""
     assert kept(page) == "#timeline"
     page.press("g", "f", "w")
@@ -149,7 +137,7 @@ def test_the_address_keeps_what_is_seen(page: Page, address: str) -> None:
     assert kept(page) == ""
     for fragment, seen in ((chosen, saw), (ranged, then)):
         page.go("about:blank", "null")
-        page.go(address + fragment)
+        page.go(stacks_address + fragment)
         found = page.run(SEEN)
         assert found[:2] == pytest.approx(seen[:2], abs=1)
         assert found[3] == seen[3]
@@ -162,15 +150,15 @@ def test_the_address_keeps_what_is_seen(page: Page, address: str) -> None:
 
 
 @pytest.mark.parametrize("said", ["trace=another&from=1&to=9", f"trace={TRACE}&from=x&to=9", "from=5&to=9"])
-def test_an_address_of_something_else_changes_nothing(page: Page, address: str, said: str) -> None:
+def test_an_address_of_something_else_changes_nothing(page: Page, stacks_address: str, said: str) -> None:
     page.go("about:blank", "null")
-    page.go(f"{address}#{said}")
+    page.go(f"{stacks_address}#{said}")
     assert page.run(f"[{VIEW}.from, {VIEW}.to === {VIEW}.end]") == [0, True]
 
 
-def test_the_first_tab_leads_to_the_timeline(page: Page, address: str) -> None:
+def test_the_first_tab_leads_to_the_timeline(page: Page, stacks_address: str) -> None:
     page.go("about:blank", "null")
-    page.go(address)
+    page.go(stacks_address)
     page.press("Tab")
     assert page.run("document.activeElement.textContent") == "Skip to the timeline"
     page.press("Enter")
