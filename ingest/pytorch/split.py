@@ -25,7 +25,7 @@ RELEARN: Final = 2
 """So many chunks without a boundary, and another one is looked for."""
 HEAD_LIMIT: Final = 256 << 20
 BEFORE_BLANKS: Final = (b",", b"{", b"}", b"[", b"]", b":")
-"""What a blank block of megabytes may follow and be left out: behind anything else it may be in a string."""
+"""What a blank block may follow and be left out, where that is in no string."""
 EVENTS_KEY: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 BRACKET: Final = re.compile(rb"[\[\]{}]")
@@ -135,11 +135,13 @@ class Splitter:
         if self.head is None:
             return
         parts, size, boundary = [self._rest], len(self._rest), Boundary.learn(self._rest)
-        self._rest, wanted = b"", self._chunk_bytes
+        self._rest, wanted, is_left_out = b"", self._chunk_bytes, False
         for block in self._blocks:
-            if block.isspace() and (before := _before_blanks(parts)) is not None:
-                size += len(before) - len(parts[-1])
-                parts[-1] = before
+            is_left_out = block.isspace() and (is_left_out or _is_between_values(parts))
+            if is_left_out:
+                size -= len(parts[-1])
+                parts[-1] = parts[-1].rstrip()
+                size += len(parts[-1])
                 continue
             parts.append(block)
             size += len(block)
@@ -169,13 +171,12 @@ class Splitter:
         self.tail = text
 
 
-def _before_blanks(parts: list[bytes]) -> bytes | None:
-    """The last part without blanks at its end, where more of them may be left out; None where they may be in a string.
-
-    The first part begins between values, so that it may be nothing but blanks.
-    """
+def _is_between_values(parts: list[bytes]) -> bool:
+    """Whether blanks behind `parts` stand between values, and not in a string. The first part begins between values."""
     before = parts[-1].rstrip()
-    return before if before.endswith(BEFORE_BLANKS) or (not before and len(parts) == 1) else None
+    if not before:
+        return len(parts) == 1
+    return before.endswith(BEFORE_BLANKS) and b'"' not in STRING.sub(b"", b"".join(parts))
 
 
 def _behind_comma(text: bytes, cut: int) -> bytes:

@@ -236,6 +236,19 @@ def test_the_events_key_may_lie_across_blocks() -> None:
         assert splitter.tail.replace(b" ", b"") == b'{"ph":"X"}]}', "blanks between values are nothing"
 
 
+@pytest.mark.parametrize("before", ["a,", "{", 'say: \\"b\\" [', ""])
+def test_blanks_of_a_name_are_kept_and_those_between_values_are_not(before: str) -> None:
+    name = f"{before}{' ' * 64}b"
+    between = b"," + b" " * 4096
+    events = [b'{"ph":"X","name":"%b"}' % name.encode()] * 3
+    text = b'{"traceEvents":[' + between.join(events) + b"]}"
+    for size in (1, 7, 16):
+        splitter = Splitter(iter([text[start : start + size] for start in range(0, len(text), size)]))
+        found = b"".join(piece.text[: piece.end] for piece in splitter) + splitter.tail
+        assert found.count(b'"name":"%b"' % name.encode()) == 3
+        assert len(found) < 4096
+
+
 def test_progress_reaches_the_size_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_bytes(gzip.compress(b"text" * 10_000))
