@@ -95,9 +95,11 @@ def shared_folder(factory: pytest.TempPathFactory) -> Path:
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
     """A file to read, made by the first worker that asks for it; the workers beside it wait, and get the same.
 
-    A database is copied for each of them: while one keeps it open, the others would wait for it.
+    A database is copied for each of them: while one keeps it open, the others would wait for it. Names are one module's
+    own: what another module makes by the same name is another file.
     """
-    folder = shared_folder(factory)
+    folder = shared_folder(factory) / make.__module__
+    folder.mkdir(exist_ok=True)
     with (folder / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / name).exists():
@@ -106,8 +108,8 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
             (folder / f"draft-{name}").rename(folder / name)
         if not name.endswith(".duckdb") or "PYTEST_XDIST_WORKER" not in os.environ:
             return folder / name
-        own = factory.getbasetemp() / "made-once" / name
-        own.parent.mkdir(exist_ok=True)
+        own = factory.getbasetemp() / "made-once" / make.__module__ / name
+        own.parent.mkdir(parents=True, exist_ok=True)
         return own if own.exists() else Path(shutil.copyfile(folder / name, own))
 
 
