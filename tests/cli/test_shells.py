@@ -63,10 +63,10 @@ class Terminal:
     def waits_for(self, text: str) -> None:
         """Read until `text` is there; where a bell says that nothing was found in time, Tab asks again."""
         until = time.monotonic() + LONGEST_S
-        while text not in ESCAPES.sub("", self.shown):
+        while text not in (seen := ESCAPES.sub("", self.shown).replace("\x07", "")):
             assert time.monotonic() < until, (text, self.shown)
-            if self.shown.endswith("\x07"):
-                self.shown = self.shown[:-1]
+            if "\x07" in self.shown:
+                self.shown = seen
                 os.write(self._fd, b"\t")
             if select.select([self._fd], [], [], 1)[0]:
                 self.shown += os.read(self._fd, 65536).decode(errors="replace")
