@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kerneldb.cli.console import emit_rows, note
-from kerneldb.cli.lacking import note_unknown
+from kerneldb.cli.lacking import FORWARD_ONLY, note_unknown
 from kerneldb.cli.options import (
     READ_WAIT_S,
     conditions,
@@ -38,10 +38,8 @@ SHOWN: Final = (
 BOTH: Final = 2
 LIST_CELLS: Final = 72
 """So wide is a list of names in a table, which `--wide` and other formats have whole."""
-FORWARD_ONLY: Final = (
-    "module is what launched in the forward pass; backward launches have none, and are in the row without a name. With "
-    "the module of their forward call: kerneldb report --compare, kerneldb analyze modules"
-)
+OF_LAUNCHES: Final = ("change", "n_before", "n_after", "count_delta_ns", "mean_delta_ns")
+"""What tells a change of number from one of length: a cause has stretches of time, whose number says nothing."""
 BY: Final = ("op", "module", "category", "phase", "dtype", "kernel", "cause", "fusion")
 
 
@@ -165,9 +163,10 @@ def _by(
     what = "wall time" if by == "cause" else "GPU time"
     note(f"{before} -> {after}: {what} {duration(totals[0])} -> {duration(totals[1])}")
     if not note_unknown(by, Result(table), "name") and by == "module" and None in table["name"].to_pylist():
-        note(FORWARD_ONLY)
+        note(f"{FORWARD_ONLY}, kerneldb report --compare")
     if output.format == "table":
         table = (table if everything else _without(table, "change", ("unchanged",))).rename_columns({"name": by})
+        table = table.drop_columns([*OF_LAUNCHES]) if by == "cause" else table
     emit_rows(Result(table), output, limit, ROWS, "delta_ns", "count_delta_ns", "mean_delta_ns")
 
 

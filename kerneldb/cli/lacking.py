@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from kerneldb.api import Result
 
 STACKS: Final = "that takes Python stacks (torch.profiler: with_stack=True)"
+FORWARD_ONLY: Final = (
+    "module is what launched in the forward pass; backward launches have none, and are in the row without a name. With "
+    "the module of their forward call: kerneldb analyze modules"
+)
 OPERATORS: Final = (
     "no operator is known: that takes the host's side of a PyTorch program (torch.profiler: activities CPU and CUDA; "
     "nsys: run it under torch.autograd.profiler.emit_nvtx(record_shapes=True)), which replays of a graph do not have"

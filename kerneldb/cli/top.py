@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kerneldb.cli.console import emit_rows, note_nothing, note_repeated, note_scope, note_sums
-from kerneldb.cli.lacking import note_unknown
+from kerneldb.cli.console import emit_rows, note, note_nothing, note_repeated, note_scope, note_sums
+from kerneldb.cli.lacking import FORWARD_ONLY, note_unknown
 from kerneldb.cli.options import READ_WAIT_S, Grouping, limit_option, open_database, output_options, selection_options
 from kerneldb.cli.root import cli
 
@@ -56,7 +56,8 @@ def top(by: str, *, where: str | None, traces: tuple[str, ...], sort: str, limit
         note_sums(database, traces)
     if not len(result):
         note_nothing(database, where, traces)
-    note_unknown(by, result)
+    if not note_unknown(by, result) and by == "module" and None in result.to_arrow()["module"].to_pylist():
+        note(FORWARD_ONLY)
     if output.format == "table":
         result = result.without("name_id")
     emit_rows(result, output, limit, TOP_ROWS, "n", "total_ns", "share_pct")

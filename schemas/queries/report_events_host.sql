@@ -49,7 +49,10 @@ _items AS (
 )
 
 SELECT
-    'process ' || coalesce(process, '?') || ', thread ' || coalesce(thread, '?') AS place,
+    CASE
+        WHEN try_cast(process AS BIGINT) < 0 THEN 'the profiler itself'
+        ELSE 'process ' || coalesce(process, '?') || ', thread ' || coalesce(thread, '?')
+    END AS place,
     lane,
     name,
     start_ns,

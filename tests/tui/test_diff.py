@@ -301,3 +301,24 @@ def test_a_trace_of_another_program_is_compared_only_where_it_is_chosen(tmp_path
         assert "only before" in text_of(app)
 
     run(warehouse.path, flow)
+
+
+def test_a_side_that_nobody_chose_gives_way_to_a_nearer_one(tmp_path: Path) -> None:
+    warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
+    for name, launches in (
+        ("a", BEFORE),
+        ("b", AFTER),
+        ("sent", repeated("nccl", 90, 20)),
+        ("got", repeated("nccl", 80, 20)),
+    ):
+        warehouse.commit(make(name, launches))
+
+    async def flow(app: KerneldbApp, pilot: Any) -> None:
+        pane = pane_of(app)
+        assert pane.sides == ["a", "b"]
+        await press(pilot, "a", "home", "down", "down", "enter")
+        assert pane.sides == ["sent", "got"]
+        await press(pilot, "b", "home", "enter")
+        assert pane.sides == ["sent", "a"]
+
+    run(warehouse.path, flow)

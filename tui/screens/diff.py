@@ -125,6 +125,8 @@ class DiffPane(Pane):
         self._marked: tuple[str, ...] = ()
         self._followed: tuple[str, ...] = ()
         self._by_hand = [False, False]
+        self._stray: int | None = None
+        """A side that nobody chose, after the other was: another trace may be nearer now."""
 
     def compose_content(self) -> ComposeResult:
         """The two traces with their sums, the kernels, the kernel under the cursor."""
@@ -182,9 +184,11 @@ class DiffPane(Pane):
             self.sides[0] = names[0]
         for side in range(SIDES):
             other = self.sides[1 - side]
-            if self.sides[side] is None and other is not None:
-                near = await self.store.rows("tui_diff_near", {"trace": other})
-                self.sides[side] = near[0]["trace"] if near else None
+            if other is not None and (self.sides[side] is None or self._stray == side):
+                near = [row["trace"] for row in await self.store.rows("tui_diff_near", {"trace": other})]
+                if near and self.sides[side] not in near:
+                    self.sides[side] = near[0]
+        self._stray = None
 
     def shown(self) -> None:
         """The pane came to the front: perhaps with other marks."""
@@ -225,6 +229,7 @@ class DiffPane(Pane):
         def take(name: str | None) -> None:
             if name is not None:
                 self.sides[side], self._by_hand[side] = name, True
+                self._stray = None if self._by_hand[1 - side] else 1 - side
                 self.reload()
 
         self.shell.push_screen(PickTrace("AB"[side], self.traces, self.sides[side]), take)
