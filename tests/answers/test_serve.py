@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import re
 import signal
@@ -380,6 +381,26 @@ def test_the_box_completes_values_within_quotes(port: int) -> None:
         tab(page, "FROM kernels WHERE category = 'nosuch")
         page.press("Tab")
         assert page.run("document.activeElement.id") == "run", "nothing is offered: Tab leaves"
+
+
+@needs_browser
+def test_words_are_offered_below_the_one_that_is_begun(port: int) -> None:
+    corner = "(({left, top}) => [left, top])(offer.getBoundingClientRect())"
+    with box(port) as page:
+        places: list[list[float]] = []
+        for text in ("FROM kernels SELECT d", "FROM kernels\nSELECT d", "FROM kernels\nSELECT\nd"):
+            tab(page, text)
+            places.append(page.run(corner))
+        (first, top), *others = places
+        letter = (first - others[0][0]) / len("FROM kernels ")
+        assert [*itertools.chain(*others)] == pytest.approx(
+            [first - 13 * letter, top + 19.5, first - 20 * letter, top + 39], abs=2
+        )
+        assert 7 < letter < 9
+        tab(page, "FROM kernels\n" * 40 + "SELECT d")
+        assert page.run(corner)[1] <= page.run("sql.getBoundingClientRect().bottom + 2")
+        tab(page, "SELECT 1 AS " + "n" * 100 + ", d")
+        assert page.run("offer.getBoundingClientRect().right <= sql.getBoundingClientRect().right")
 
 
 @needs_browser
