@@ -192,7 +192,7 @@ def for_people(columns: Columns) -> Columns:
     if not {"gemm_m", "gemm_n", "gemm_k"} <= sizes.keys():
         return found
     rows = zip(*(sizes.get(name, itertools.repeat(None)) for name in SIZES), strict=False)
-    problems = [_problem(*row[:4]) or _grid(*row[4:7]) or _bytes(row[7]) for row in rows]
+    problems = [product(*row[:4]) or _grid(*row[4:7]) or _bytes(row[7]) for row in rows]
     others = [(name, values) for name, values in found if name not in sizes]
     names = [name for name, _ in others]
     place = names.index(_naming(others)) + 1 if not set(NAMES).isdisjoint(names) else 0
@@ -209,7 +209,7 @@ def _bytes(count: float | None) -> str | None:
     return None if count is None else units.size(count)
 
 
-def _problem(m: int | None, n: int | None, k: int | None, batch: int | None) -> str | None:
+def product(m: int | None, n: int | None, k: int | None, batch: int | None) -> str | None:
     """The sizes of a product, of each of a batch in parentheses: 128×64×32, 16×(128×64×32)."""
     if None in (m, n, k):
         return None

@@ -18,6 +18,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from kerneldb.errors import KerneldbError
+from kerneldb.output import units
+from kerneldb.output.tables import product
 from kerneldb.output.text import display_width, format_value
 from kerneldb.tui import numbers, theme
 from kerneldb.tui.empty_messages import why_empty
@@ -521,9 +523,19 @@ def _title(page: SignaturePage, width: int, more: str = "") -> Content:
     full = identity["demangled"] or identity["name"] or short
     names = [(short, "bold", SHORT_LINES), *([(full, "dim", NAME_LINES)] if full != short else [])]
     parts = [Content.styled(_shortened(name, width, most), style) for name, style, most in names]
+    if size := _size(page):
+        parts[0] = Content.assemble(parts[0], Content.styled(f"  {size}", "dim"))
     if any(part.plain.endswith("…") for part in parts):
         parts.append(Content.styled(f"y {'m' if identity['demangled'] else 'n'} copies the whole name", "dim"))
     return Content("\n").join([*parts, *([Content.styled(numbers.safe(more), "bold")] if more else [])])
+
+
+def _size(page: SignaturePage) -> str | None:
+    """What tells calls of one kernel apart: the sizes of its product, else its grid, else the bytes of a copy."""
+    work, launch = page.sections["work"], page.sections["launch"]
+    found = product(*(work[name] for name in ("gemm_m", "gemm_n", "gemm_k", "gemm_batch")))
+    grid = f"grid {launch['grid']}" if launch["grid"] else None
+    return found or grid or (None if launch["bytes"] is None else units.size(launch["bytes"]))
 
 
 def _fit_beside(facts: Sequence[Fact], width: int) -> bool:
