@@ -49,10 +49,8 @@ _items AS (
 )
 
 SELECT
-    CASE
-        WHEN try_cast(process AS BIGINT) < 0 THEN 'the profiler itself'
-        ELSE 'process ' || coalesce(process, '?') || ', thread ' || coalesce(thread, '?')
-    END AS place,
+    CASE WHEN try_cast(process AS BIGINT) < 0 THEN 'no process' ELSE 'process ' || coalesce(process, '?') END
+    || ', thread ' || coalesce(thread, '?') AS place,
     lane,
     name,
     start_ns,

@@ -115,7 +115,7 @@ def test_threads_of_no_known_process_come_last(tmp_path: Path) -> None:
         places = (
             events.gather(ask.about(trace="made"), events.MOST).frame["place"].unique(maintain_order=True).to_list()
         )
-    assert places[-1] == "process -1, thread 0"
+    assert places[-1] == "no process, thread 0"
     assert {"process 100, thread 100", "process 7, thread 0"} <= set(places[:-1])
 
 

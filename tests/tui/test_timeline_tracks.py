@@ -54,7 +54,7 @@ def test_threads_of_no_known_process_come_last() -> None:
     held = timeline_tracks.Tracks(axis)
     held.add({tracks.Track(0, "operators", process, "0"): tracks.Line() for process in (None, "-1", "19392")})
     headers = [row.label for row, _ in held.of_hosts() if row.kind == "header"]
-    assert [label.split(" · ")[2] for label in headers] == ["process 19392", "process -1", "process ?"]
+    assert [label.split(" · ")[2] for label in headers] == ["process 19392", "no process", "process ?"]
 
 
 USERS_LINE = "record.py(103): step"

@@ -131,10 +131,8 @@ class Tracks:
     def _thread(self, number: int, process: str | None, thread: str | None) -> str:
         left = len({(o.process, o.thread) for o in self._known if o.kind in HOST and o.number == number}) - MOST_THREADS
         more = f" · {several(left, 'more thread')} not shown" if left > 0 else ""
-        whose = f"process {process or '?'} · thread {thread or '?'}"
-        if process is not None and _is_unknown(process):
-            whose = "the profiler itself"
-        return safe(f"{self.axis.traces[number].trace} · host · {whose}{more}")
+        whose = "no process" if process is not None and _is_unknown(process) else f"process {process or '?'}"
+        return safe(f"{self.axis.traces[number].trace} · host · {whose} · thread {thread or '?'}{more}")
 
     def _levels(self, track: Track) -> list[Placed]:
         if not self.deep:
