@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 HERE: Final = Path(__file__).parent
 BLOCK: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+COMMENT: Final = re.compile(r"^[ \t]*--.*\n?", re.MULTILINE)
 SUBJECTS: Final = (
     "core", "time", "work", "names", "collectives", "compare", "counters", "energy", "replay", "lake",
 )  # fmt: skip
@@ -220,11 +221,15 @@ def _store(file: str) -> Path:
 @functools.cache
 def _blocks(file: str) -> dict[str, str]:
     parts = BLOCK.split(_store(file).read_text(encoding="utf-8"))
-    return dict(zip(parts[1::2], (part.strip() for part in parts[2::2]), strict=True))
+    return dict(zip(parts[1::2], (COMMENT.sub("", part).strip() for part in parts[2::2]), strict=True))
 
 
 def statement(file: str, name: str) -> str:
-    """The block `-- name: <name>` of store/<file>.sql."""
+    """The block `-- name: <name>` of store/<file>.sql, without its comments.
+
+    What a block leaves open is filled in with literals. In a comment, which ends with the line, a literal protects from
+    nothing: the second line of a name would be a statement.
+    """
     return _blocks(file)[name]
 
 
