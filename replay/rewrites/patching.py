@@ -13,16 +13,24 @@ from typing import Any, Final
 from kerneldb.errors import UsageError
 
 NAME: Final = "changed_program"
+FIRST: Final = "# What was found to pay: read ABOUT and CHANGES before you run it.\n"
 MARK: Final = "CHANGES: list[dict[str, Any]] = []\n"
 
 
 def text(changes: Sequence[Mapping[str, Any]], about: str) -> str:
-    """The patch with these changes; `about` is its first line."""
+    """The patch with these changes, which says `about` what. Names in it are in literals of ASCII, for a patch is run.
+
+    In a comment a line break would begin a statement, and in the first two lines a name could choose the encoding.
+    """
     runtime = resources.files(__package__).joinpath("patch_runtime.py").read_text(encoding="utf-8")
-    first, _, rest = runtime.partition("\n")
-    del first
     listed = pprint.pformat([dict(one) for one in changes], width=110, sort_dicts=False)
-    return f"# {about}\n" + rest.replace(MARK, f"CHANGES: list[dict[str, Any]] = {listed}\n")
+    found = f"ABOUT = {about!a}\nCHANGES: list[dict[str, Any]] = {_ascii(listed)}\n"
+    return FIRST + runtime.partition("\n")[2].replace(MARK, found)
+
+
+def _ascii(literals: str) -> str:
+    """Literals of Python with escapes for what is not ASCII."""
+    return literals.encode("ascii", "backslashreplace").decode()
 
 
 def load(path: Path) -> ModuleType:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -619,3 +622,21 @@ def test_only_rewrites_are_registered_and_each_name_once() -> None:
         rewrites.register(RmsNorm())
     assert len({one.name for one in rewrites.known()}) == len(rewrites.known()) > 10
     assert Frames().calls == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["a\nreached = 1", "a\r\nreached = 1", "coding: utf_7 +AAo-reached = 1", "'''\\", "é😀\u2028x"]
+)
+def test_a_name_in_a_patch_is_no_statement(name: str, tmp_path: Path) -> None:
+    change = {"kind": "advice", "frame": {"path": name, "line": 1, "function": name, "module": None}, "what": name}
+    text = patching.text([change], name)
+    (patch := tmp_path / "patch.py").write_text(text, encoding="utf-8")
+    made = patching.load(patch)
+    assert (vars(made)["ABOUT"], vars(made)["CHANGES"]) == (name, [change])
+    told = [
+        sys.executable,
+        "-c",
+        "import ast, patch; print(ascii([patch.ABOUT, patch.CHANGES, hasattr(patch, 'reached')]))",
+    ]
+    done = subprocess.run(told, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ast.literal_eval(done.stdout) == [name, [change], False]

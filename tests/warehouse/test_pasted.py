@@ -32,7 +32,7 @@ def test_no_statement_that_is_filled_in_has_comments() -> None:
 
 
 def answers(folder: Path, names: tuple[str, str]) -> list[Any]:
-    """What two traces of these names answer, of which only the first has launches that count; a name is told as 0, 1."""
+    """What two traces of these names answer, of which only the first counts; names are told as 0, 1."""
     folder.mkdir()
     database = kerneldb.open(folder / "k.duckdb")
     for name, ns in zip(names, (5_000, 9_000), strict=True):
