@@ -65,3 +65,14 @@ def test_nothing_is_said_where_it_is_known(both: Database, asked: str) -> None:
 
 def test_a_comparison_says_it(both: Database) -> None:
     assert UNKNOWN["module"] in said(both, "diff", PRINTED, PRINTED, "--by", "module")
+
+
+def test_backward_launches_without_a_module_are_told_of_and_causes_have_no_counts(tmp_path: Path) -> None:
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(Path(__file__).parents[1] / "fixtures" / "stacks-memory-h200.json.gz", name="step")
+    of_this = ["--db", str(tmp_path / "k.duckdb")]
+    run = CliRunner().invoke(cli, [*of_this, "top", "--by", "module"])
+    assert "backward launches have none" in run.stderr
+    run = CliRunner().invoke(cli, [*of_this, "diff", "step", "step", "--by", "cause", "--all"])
+    assert run.exit_code == 0, run.output
+    assert run.stdout.split("\n")[0].split() == ["cause", "total_before", "total_after", "delta"]
