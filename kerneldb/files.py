@@ -10,7 +10,7 @@ import shutil
 import socket
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from kerneldb.errors import WarehouseError
 
@@ -26,19 +26,95 @@ if TYPE_CHECKING:
 OF_DISK: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """Errors of writing; nothing of kerneldb writes where traces are."""
 OF_POLARS: Final = re.compile(r"\(os error (\d+)\)")
+OF_DUCKDB: Final = re.compile(rf'"([^"]*)"[^"]*: ({"|".join(map(os.strerror, OF_DISK))})')
+"""How DuckDB says, in errors of several classes, which file it could not write and why."""
+MADE_UP: Final = "InvalidInputException"
+"""What DuckDB raises with any text that a statement chooses."""
+SPILLED: Final = "max_temp_directory_size"
+"""What DuckDB names where temporary files would take more than the disk has; it asks the disk before it writes."""
+TEMPORARY: Final = "kerneldb-"
+"""How the names of temporary folders begin, but for those beside a database."""
+AGAIN: Final = "make room there, and give the command again"
 
 
 def of_disk(error: BaseException | None, folder: Path) -> WarehouseError | None:
-    """What it means that `folder` cannot be written, where `error` or a cause of it says so; None where none does."""
+    """What it means that `folder` cannot be written, where `error` or a cause of it says so; None where none does.
+
+    Where the error names the file, its folder is meant.
+    """
     while error is not None:
         number = error.errno if isinstance(error, OSError) else None
         if type(error).__module__.startswith("polars") and (found := OF_POLARS.search(str(error))):
             number = int(found[1])
+        if type(error).__module__.lstrip("_") == "duckdb":
+            number, folder = _of_duckdb(error, folder)
         if number in OF_DISK:
-            message = f"{folder}: {os.strerror(number)}. Nothing was lost; make room there, and give the command again."
-            return WarehouseError(message)
+            return WarehouseError(_lacking(folder, number))
         error = error.__cause__
     return None
+
+
+def _of_duckdb(error: BaseException, folder: Path) -> tuple[int | None, Path]:
+    """The error of the system that one of the engine is about, and the folder that it concerns."""
+    if type(error).__name__ == MADE_UP:
+        return None, folder
+    if SPILLED in str(error):
+        return errno.ENOSPC, folder
+    if found := OF_DUCKDB.search(str(error)):
+        return next(one for one in OF_DISK if os.strerror(one) == found[2]), Path(found[1]).parent
+    return None, folder
+
+
+def _lacking(folder: Path, number: int) -> str:
+    """What is wrong with a folder that a file could not be written in, and what to do."""
+    why, again = f"{os.strerror(number)}. Nothing was lost", _again(number)
+    temporary = Path(tempfile.gettempdir())
+    if any(one.parent == temporary and one.name.startswith(TEMPORARY) for one in (folder, *folder.parents)):
+        return f"{temporary}: {why}; {again}, or choose another folder for temporary files with TMPDIR"
+    return f"{folder}: {why}; {again}."
+
+
+def _again(number: int) -> str:
+    return "make it writable, and give the command again" if number == errno.EROFS else AGAIN
+
+
+def told(error: OSError) -> str:
+    """What the system says of a file, by its name if the error has one, and what to do where a disk is full."""
+    text = f"{error.filename or 'output'}: {error.strerror or error}"
+    return f"{text}; {_again(error.errno)}" if error.filename and error.errno in OF_DISK else text
+
+
+@contextlib.contextmanager
+def naming(path: Path, *others: Path) -> Iterator[None]:
+    """Name the file in errors of writing it: the system names none there, or one of `others`, made in its place."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename in {None, *map(str, others)}:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+
+
+@contextlib.contextmanager
+def written(path: Path) -> Iterator[BinaryIO]:
+    """A stream for the content of `path`. Raises OSError, which names it.
+
+    A regular file is written under a temporary name in the same folder and renamed at the end, so readers never see
+    half of it and a failure leaves an older file untouched. Devices and pipes are written directly.
+    """
+    if path.exists() and not path.is_file():
+        with naming(path), path.open("wb") as stream:
+            yield stream
+        return
+    target = path.resolve()
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with naming(path, temporary, target):
+            with temporary.open("wb") as stream:
+                yield stream
+            temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def refusing(folder: Path) -> WarehouseError | None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from kerneldb import codec
+from kerneldb import codec, files
 from kerneldb.errors import KerneldbError
 from kerneldb.output import terminal
 from kerneldb.replay import processes, routes
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
     except OSError as error:
-        sys.stderr.write(f"{error.filename}: {error.strerror}\n")
+        sys.stderr.write(f"{files.told(error)}\n")
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -14,6 +14,7 @@ from textual.binding import Binding
 from textual.command import CommandPalette
 from textual.css.query import NoMatches
 
+from kerneldb import files
 from kerneldb.errors import KerneldbError
 from kerneldb.tui import theme
 from kerneldb.tui.dialogs import WindowBase
@@ -123,7 +124,8 @@ async def export(app: KerneldbApp, path: Path) -> None:
         try:
             count = await app.pane.export(path)
         except (KerneldbError, OSError) as error:
-            app.notify(str(error), title="Not written", severity="error", markup=False)
+            text = files.told(error) if isinstance(error, OSError) else str(error)
+            app.notify(text, title="Not written", severity="error", markup=False)
         else:
             app.notify(f"{count:,} rows to {path}", title="Written", markup=False)
 

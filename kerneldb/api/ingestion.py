@@ -303,6 +303,8 @@ def _refused(unit: Unit, error: WarehouseError) -> TraceError:
     """Values that the database refuses, or no memory for them, concern this trace; all else concerns all traces."""
     import duckdb
 
+    if of_disk(error.__cause__, unit.path) is not None:  # no memory beside a full disk is one, too
+        raise error
     first = next(iter(str(error.__cause__).splitlines()), "")
     if isinstance(error.__cause__, duckdb.OutOfMemoryException):
         refused = UnreadableTraceError(f"{unit.label}: adding it takes more memory than there is ({first}).")

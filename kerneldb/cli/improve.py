@@ -12,6 +12,7 @@ import click
 from kerneldb.cli.console import emit, note
 from kerneldb.cli.options import conditions, open_database, output_options, trace_names
 from kerneldb.cli.root import cli, refuse
+from kerneldb.output import opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +112,8 @@ def _write(path: Path, planned: Plan, found: Sequence[Improvement]) -> None:
 
     changes = changes_of(found)
     names = ", ".join(step.trace for step in planned.steps)
-    path.write_text(patching.text(changes, f"What kerneldb improve found to pay in {names}"), encoding="utf-8")
+    with opened(path) as file:
+        file.write(patching.text(changes, f"What kerneldb improve found to pay in {names}").encode())
     by_hand = sum(change["kind"] == "advice" for change in changes)
     note(f"{path}: {len(changes)} changes, {by_hand} of them to be made by hand")
 

@@ -254,7 +254,9 @@ class Root(Group):
         except OSError as error:
             if error.errno is None or error.strerror is None:
                 raise
-            raise click.ClickException(f"{error.filename or 'output'}: {error.strerror}") from error
+            from kerneldb.files import told
+
+            raise click.ClickException(told(error)) from error
 
 
 class Failure(click.ClickException):

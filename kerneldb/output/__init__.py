@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, cast, get_args
+from typing import TYPE_CHECKING, BinaryIO, Literal, get_args
 
 from kerneldb.errors import UsageError
 
@@ -114,8 +113,7 @@ def opened(path: Path | None, *, drawn: bool = False) -> Iterator[BinaryIO]:
 
     `drawn` says that the caller made the lines harmless, and coloured them.
 
-    A regular file is written under a temporary name in the same folder and renamed at the end, so readers never see
-    half of it and a failure leaves an older file untouched. Devices and pipes are written directly.
+    A file is there as a whole or not at all, and errors name it: see `files.written`.
     """
     if path is None:
         from kerneldb.output import terminal
@@ -124,18 +122,11 @@ def opened(path: Path | None, *, drawn: bool = False) -> Iterator[BinaryIO]:
         sink = terminal.drawn() if drawn else terminal.stdout()
         yield sink
         sink.flush()
-    elif path.exists() and not path.is_file():
-        with path.open("wb") as stream:
-            yield stream
     else:
-        target = path.resolve()
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        try:
-            with temporary.open("wb") as stream:
-                yield cast("BinaryIO", stream)
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        from kerneldb.files import written
+
+        with written(path) as stream:
+            yield stream
 
 
 __all__ = [

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.errors import KerneldbError, UsageError
+from kerneldb.output import opened
 from kerneldb.report import changes, charts, gather, html, require
 
 if TYPE_CHECKING:
@@ -38,8 +39,9 @@ class Page:
         return f'<iframe title="{markup.escape(self.title)}" {frame} srcdoc="{markup.escape(self.html)}"></iframe>'
 
     def save(self, path: str | Path) -> None:
-        """Write the page, which opens without a network."""
-        Path(path).write_text(self.html, encoding="utf-8")
+        """Write the page, which opens without a network. Raises OSError, which names it."""
+        with opened(Path(path)) as file:
+            file.write(self.html.encode())
 
 
 def report(database: Database, names: Sequence[str], *, compare: bool) -> Page:

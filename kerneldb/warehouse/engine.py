@@ -219,6 +219,8 @@ def _problem(path: Path, error: duckdb.Error | _NotFilledError | OSError) -> War
     """What a failure to attach means."""
     if isinstance(error, FileNotFoundError):
         return _missing(path)
+    if (of_disk := files.of_disk(error, path.parent)) is not None:
+        return of_disk
     if isinstance(error, OSError):
         return WarehouseError(f"{path} cannot be opened: {error.strerror}")
     if isinstance(error, _NotFilledError):
@@ -314,8 +316,8 @@ def store_errors(path: Path | Place) -> Iterator[None]:
         with interrupts():
             yield
     except duckdb.Error as error:
-        of_disk = None
-        if not isinstance(path, Path) and path.catalog == "sqlite" and FAILED in str(error):
+        of_disk = files.of_disk(error, (path if isinstance(path, Path) else path.path).parent)
+        if of_disk is None and not isinstance(path, Path) and path.catalog == "sqlite" and FAILED in str(error):
             of_disk = files.refusing(path.path.parent)  # a lake says of a full disk what its catalog could not do then
         message = f"{path}: {masked(str(error))}"
         raise of_disk or WarehouseError(message) from error

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import re
+import tempfile
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import duckdb
 
 from kerneldb.errors import QueryError, QueryTimeoutError, SelectionError
+from kerneldb.files import TEMPORARY, of_disk
 from kerneldb.output.carried import carried
 from kerneldb.output.units import size
 from kerneldb.schemas.loader import statement
@@ -255,7 +258,12 @@ def _statement_errors() -> Iterator[None]:
 
 
 def message_of(error: duckdb.Error) -> str:
-    """The engine's message; of a macro asked like a table, and a text without quotes, also how they are written."""
+    """The engine's message, or what to do about a full disk.
+
+    Of a macro asked like a table, and of a text without quotes, it also says how they are written.
+    """
+    if (full := of_disk(error, Path(tempfile.gettempdir(), TEMPORARY))) is not None:
+        return str(full)
     text = PRIVATE.sub("", masked(str(error)))
     missing = NO_TABLE.search(text)
     if missing is None:

@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 import duckdb
 
 from kerneldb.errors import KerneldbError, UsageError, WarehouseError, WarehouseLockedError, WarehouseMissingError
-from kerneldb.files import refusing, require_own
+from kerneldb.files import of_disk, refusing, require_own
 from kerneldb.schemas.loader import statement
 from kerneldb.warehouse.engine import FAILED, bare, confine, interrupts, literal, settle, store_errors, transaction
 from kerneldb.warehouse.place import Place, masked
@@ -340,8 +340,10 @@ def _attach_errors(place: Place) -> Iterator[None]:
         if "explicitly disabled" in text:
             raise _no_lake(place) from error
         message = f"{place}: the catalog cannot be opened: {text}"
-        of_disk = refusing(place.path.parent) if place.catalog == "sqlite" and FAILED in text else None
-        raise of_disk or WarehouseError(message) from error
+        full = of_disk(error, place.path.parent)
+        if full is None and place.catalog == "sqlite" and FAILED in text:
+            full = refusing(place.path.parent)
+        raise full or WarehouseError(message) from error
 
 
 def _no_lake(place: Place) -> WarehouseMissingError:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from kerneldb import codec
+from kerneldb import codec, files
 from kerneldb.replay import routes
 from kerneldb.replay.errors import ReplayError, first_line
 from kerneldb.replay.host import fleet
@@ -209,8 +209,9 @@ class _Cluster:
             self.next += bool(count)
             path = self.journal_path.with_name(f"{self.journal_path.name}.{number}")
             unfinished = path.with_name(f"{path.name}.part")
-            unfinished.write_text(text, encoding="utf-8")
-            unfinished.replace(path)
+            with files.naming(path, unfinished):
+                unfinished.write_text(text, encoding="utf-8")
+                unfinished.replace(path)
         self.whole = self.whole and outcome.finished
         self.grades.update(outcome.by_grade)
         self.listen({"event": "progress", **self.progress.more(len(portion.items))})

@@ -20,6 +20,7 @@ from typing import IO, Final
 
 from kerneldb import codec
 from kerneldb.codec import CodecError
+from kerneldb.files import naming
 from kerneldb.gpus import counting
 from kerneldb.replay import processes, routes
 from kerneldb.replay.errors import LINE, ReplayError
@@ -145,7 +146,8 @@ class Counting:
             folder = Path(name)
             steps = tuple(step.id for step in self.log.plan.steps)
             job = Job(str(self.plan), tuple(items), self.log.options, journal=str(self.journal), steps=steps)
-            (folder / JOB_FILE).write_text(codec.dump(job), encoding="utf-8")
+            with naming(folder / JOB_FILE):
+                (folder / JOB_FILE).write_text(codec.dump(job), encoding="utf-8")
             worker = processes.command(WORKER, name, str(os.getpid()))
             said = folder / "said"
             for command in profiler.commands(self.log.options, output, worker):

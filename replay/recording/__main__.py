@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from kerneldb import codec
+from kerneldb import codec, files
 from kerneldb.errors import KerneldbError, UsageError
 from kerneldb.recordings import Recording
 from kerneldb.replay import processes
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except (KerneldbError, OSError) as error:
-        message = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        message = files.told(error) if isinstance(error, OSError) else str(error)
         code = error.exit_code if isinstance(error, KerneldbError) else 1
         tell({"what": "error", "message": message, "exit_code": code})
         return code

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-from kerneldb import codec, recordings
+from kerneldb import codec, files, recordings
 from kerneldb.errors import UsageError
 from kerneldb.recordings import NAME, POWER, Measurement, Part, Recording
 from kerneldb.replay import facts
@@ -41,10 +41,8 @@ class Bundle:
         """Set facts of the whole recording, and replace bundle.json."""
         for name, value in facts_.items():
             setattr(self.content, name, value)
-        unfinished = self.folder / f".{NAME}.tmp"
-        with unfinished.open("wb") as file:
+        with files.written(self.folder / NAME) as file:
             _write(file, self.content.text())
-        unfinished.replace(self.folder / NAME)
 
     def keep(self, part: Part, samples: Sequence[Sample], **found: Any) -> None:
         """Keep what was found of a workload, with the readings taken meanwhile."""
@@ -63,7 +61,8 @@ class Bundle:
         """Append readings; bundle.json says how many bytes of the file count, so that a torn line does not."""
         if not samples:
             return
-        with (self.folder / POWER).open("ab") as file:
+        path = self.folder / POWER
+        with files.naming(path), path.open("ab") as file:
             file.truncate(self.content.power_bytes)
             _write(file, "".join(f"{codec.dump(one.reading(workload, mode))}\n" for one in samples))
             self.content.power_bytes = file.tell()

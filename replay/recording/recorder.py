@@ -30,6 +30,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
+from kerneldb import files
 from kerneldb.errors import KerneldbError
 from kerneldb.recordings import Part, Traced
 from kerneldb.replay import facts, processes
@@ -129,10 +130,11 @@ def _forget_path(path: Path, name: str) -> None:
 
 def _packed(source: Path, target: Path) -> str:
     """Compress `source` into `target`, which appears when it is complete; returns its name."""
-    unfinished = target.with_name(f".{target.name}.tmp")
-    with source.open("rb") as plain, gzip.GzipFile(unfinished, "wb", 5, mtime=0) as packed:
+    with (
+        source.open("rb") as plain, files.written(target) as file,
+        gzip.GzipFile(target.name, "wb", 5, file, mtime=0) as packed,
+    ):  # fmt: skip
         shutil.copyfileobj(plain, packed, 1 << 20)
-    unfinished.replace(target)
     return target.name
 
 

@@ -28,6 +28,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from kerneldb import files
 from kerneldb.errors import KerneldbError
 from kerneldb.ids import code_hash
 from kerneldb.replay.triton.code import AXES, literal, written
@@ -92,7 +93,8 @@ class Sources:
         name = code_hash(text)
         path = self._folder / name[1:3] / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        with files.written(path) as file:
+            file.write(text.encode())
         return name
 
 

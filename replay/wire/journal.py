@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from kerneldb import codec
+from kerneldb import codec, files
 from kerneldb.codec import Count
 from kerneldb.recordings import Reading
 from kerneldb.replay.errors import JournalError, JournalExistsError
@@ -203,6 +203,7 @@ class Writer:
             with path.open("rb+") as file:
                 whole = file.read()
                 file.truncate(whole.rfind(b"\n") + 1)
+        self._path = path
         self._file = path.open("a", encoding="utf-8")
         self._begun = exists(path)
 
@@ -212,7 +213,12 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        try:
+            with files.naming(self._path):
+                self._file.close()  # which writes what could not be written before
+        finally:
+            if error is not None and self._path.is_file() and not exists(self._path):
+                self._path.unlink()
 
     def run(self, facts: RunFacts) -> None:
         """Write the facts of the run: the header of a new journal, a `resume` line of an old one."""
@@ -249,8 +255,9 @@ class Writer:
         self._line(EndLine(finished, remaining, round(wall_s, 3)))
 
     def _line(self, line: Any) -> None:
-        self._file.write(f"{LINES.dump(line)}\n")
-        self._file.flush()
+        with files.naming(self._path):
+            self._file.write(f"{LINES.dump(line)}\n")
+            self._file.flush()
 
 
 def exists(path: Path) -> bool:

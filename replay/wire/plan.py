@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from kerneldb import codec
+from kerneldb import codec, files
 from kerneldb.codec import Count, Int32
 from kerneldb.replay.errors import PlanError
 from kerneldb.replay.wire import lines
@@ -194,8 +194,9 @@ def to_lines(plan: Plan) -> Iterator[str]:
 
 
 def write(plan: Plan, path: Path) -> None:
-    """Write the plan file at `path`."""
-    path.write_text("".join(f"{line}\n" for line in to_lines(plan)), encoding="utf-8")
+    """Write the plan file at `path`, whole or not at all. Raises OSError, which names it."""
+    with files.written(path) as file:
+        file.writelines(f"{line}\n".encode() for line in to_lines(plan))
 
 
 def from_lines(given: Iterable[str], place: str = "plan") -> Plan:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import resource
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,22 @@ from tests.conftest import made_once
 def runner() -> CliRunner:
     """Runs commands in this process, with stdout and stderr apart."""
     return CliRunner()
+
+
+@pytest.fixture
+def full_disk() -> Callable[[int], contextlib.AbstractContextManager[None]]:
+    """Files that are written meanwhile may have so many bytes only, as on a disk that is nearly full."""
+
+    @contextlib.contextmanager
+    def limited(most_bytes: int) -> Iterator[None]:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return limited
 
 
 @pytest.fixture(scope="session")

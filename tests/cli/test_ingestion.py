@@ -35,6 +35,19 @@ from kerneldb.warehouse.commit import Added
 from tests.nsys import exports
 
 
+@pytest.mark.parametrize("most_bytes", [10_000, 1_300_000, 1_500_000])  # of the database, and of its log
+def test_a_full_disk_takes_the_same_command_again(
+    most_bytes: int, tmp_path: Path, small_trace: Path, full_disk: Any, runner: CliRunner
+) -> None:
+    words = ["--db", str(tmp_path / "k.duckdb"), "ingest", str(small_trace)]
+    with full_disk(most_bytes):
+        done = runner.invoke(cli, words)
+    said = "File too large. Nothing was lost; make room there, and give the command again."
+    assert (done.exit_code, done.stderr) == (3, f"Error: {tmp_path}: {said}\n")
+    again = runner.invoke(cli, words)
+    assert again.exit_code == 0, again.output
+
+
 class MemoryStore:
     """A store that remembers what was committed, how the spool looked then, and what it was asked."""
 

@@ -10,6 +10,7 @@ import io
 import json
 import math
 import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -20,9 +21,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, strategies
 
-from kerneldb.cli import console, why
+from kerneldb.cli import cli, console, why
 from kerneldb.errors import UsageError
 from kerneldb.output import FORMATS, Format, Output, Written, format_of, opened, records, tables, text, write
 from kerneldb.output.carried import carried
@@ -594,6 +596,39 @@ def test_a_failure_leaves_the_older_file(tmp_path: Path) -> None:
         interrupted()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+WRITING = {
+    "report.html": "report step -o",
+    "report.md": "report step -o",
+    "plan.jsonl": "replay --write-plan",
+    "rows.csv": "query 'FROM ops' -o",
+    "rows.parquet": "query 'FROM ops' -o",
+    "timeline.json": "db export --perfetto -o",
+    "idle.svg": "analyze idle --plot",
+}
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_a_full_disk_is_told_by_the_file_and_leaves_none(
+    name: str, shared_database: Path, tmp_path: Path, full_disk: Any, runner: CliRunner
+) -> None:
+    path = tmp_path / name
+    with full_disk(64):
+        done = runner.invoke(cli, ["--db", str(shared_database), *shlex.split(WRITING[name]), str(path)])
+    said = f"Error: {path}: File too large; make room there, and give the command again"
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (1, said)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_missing_is_told_by_the_file(tmp_path: Path) -> None:
+    def tried() -> None:
+        with opened(tmp_path / "no" / "out.csv"):
+            raise AssertionError
+
+    with pytest.raises(FileNotFoundError) as caught:
+        tried()
+    assert caught.value.filename == str(tmp_path / "no" / "out.csv")
 
 
 def test_a_link_is_followed_and_devices_are_written_directly(tmp_path: Path) -> None:

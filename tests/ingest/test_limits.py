@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import gzip
 import os
+import tempfile
 import time
 import zipfile
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import cast
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -23,9 +26,6 @@ from kerneldb.ingest.columns import frame_of
 from kerneldb.ingest.output import Report
 from kerneldb.names import decode
 from tests.ingest.traces import everything, kineto
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GROWTH = 1.5
 BAD = (b"", b"PK\x03\x04broken", b"<html>login</html>", b"\x00\xff" * 50, b"SQLite format 3\x00" + b"\x01" * 600)
@@ -107,12 +107,34 @@ def test_a_pipe_is_no_file(tmp_path: Path) -> None:
 
 
 def test_whose_disk_is_full() -> None:
-    from pathlib import Path
-
     full = UnreadableTraceError("trace.json: cannot be read")
     full.__cause__ = OSError(28, "No space left on device")
     assert str(of_disk(full, Path("here"))).startswith("here: No space left on device. Nothing was lost")
     assert of_disk(UnreadableTraceError("No space left on device (os error 28)"), Path("here")) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "folder"),
+    [
+        (duckdb.IOException('Could not write file "/far/k.duckdb": No space left on device'), "/far"),
+        (duckdb.TransactionException('Failed to commit: Could not write file "/far/k.wal": File too large'), "/far"),
+        (duckdb.FatalException('Checkpoint failed: Could not fsync file "/far/k": Disk quota exceeded'), "/far"),
+        (duckdb.OutOfMemoryException("failed to offload: set by the 'max_temp_directory_size' setting"), "/here"),
+    ],
+)  # fmt: skip
+def test_a_full_disk_in_the_words_of_the_engine(error: Exception, folder: str) -> None:
+    found = str(of_disk(error, Path("/here")))
+    assert found.startswith(f"{folder}: ")
+    assert found.endswith(". Nothing was lost; make room there, and give the command again.")
+
+
+def test_of_temporary_files_another_folder_is_the_other_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    text = f'Could not write file "{tmp_path}/kerneldb-spilled-1/a.tmp": No space left on device'
+    found = str(of_disk(duckdb.IOException(text), Path("/here")))
+    assert found.startswith(f"{tmp_path}: No space left on device.")
+    assert found.endswith("or choose another folder for temporary files with TMPDIR")
+    assert of_disk(duckdb.InvalidInputException(text), Path("/here")) is None  # SELECT error(…) says anything
 
 
 def test_a_value_that_its_column_does_not_hold_is_unknown_and_counted() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import resource
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,22 @@ def test_each_line_is_there_before_the_journal_is_closed(tmp_path: Path) -> None
         writer.run(RUN)
         writer.call(FULL)
         assert journal.read(tmp_path / "j").calls == (FULL,)
+
+
+def test_a_journal_that_cannot_be_written_is_named_and_not_left(tmp_path: Path) -> None:
+    path, before = tmp_path / "j", resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def tried() -> None:
+        with Writer(path) as writer:
+            writer.run(RUN)
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as caught:
+            tried()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (caught.value.filename, path.exists()) == (str(path), False)
 
 
 @pytest.mark.parametrize("cut", [1, 7, 40])
