@@ -15,6 +15,11 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from kerneldb.errors import WarehouseError
 
 UNKNOWN_MEMORY = 4 << 30
+GROUPS: Final = (
+    ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
+    ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+"""Where the limits of a container are, by the version of control groups: limit, what is used, and of it for files."""
 PROBE_BYTES: Final = 1 << 20
 
 if TYPE_CHECKING:
@@ -214,7 +219,16 @@ def free_memory() -> int:
     with contextlib.suppress(OSError, ValueError, IndexError):
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         free = [int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")] or free
-    with contextlib.suppress(OSError, ValueError):
-        most, used = (int(Path("/sys/fs/cgroup", f"memory.{name}").read_text()) for name in ("max", "current"))
-        free.append(max(most - used, 0))
+    free += (one for one in map(_free_in_group, GROUPS) if one is not None)
     return min(free)
+
+
+def _free_in_group(names: tuple[str, str, str, str]) -> int | None:
+    """Bytes that the group of this process leaves it; what it only keeps of files counts as free, as elsewhere."""
+    folder, limit, usage, kept = names
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        most, used = (int(Path(folder, name).read_text(encoding="ascii")) for name in (limit, usage))
+        lines = Path(folder, "memory.stat").read_text(encoding="ascii").splitlines()
+        cached = [int(line.split()[1]) for line in lines if line.split()[0] == kept]
+        return max(most - used + sum(cached), 0)
+    return None

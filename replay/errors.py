@@ -59,6 +59,7 @@ class Reason(enum.StrEnum):
     OPAQUE = "argument of a type the profiler does not record"
     DTYPE = "dtype unknown here"
     REFUSED = "the operator refused the rebuilt call"
+    MEMORY = "out of memory"
     MODULE = "module not importable"
     SOURCE = "source of the kernel"
 

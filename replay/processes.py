@@ -18,8 +18,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from kerneldb import files
 from kerneldb.replay.errors import FAILURES, ReplayError, first_line
 
+LEAST_BYTES: Final = 1 << 30
+"""What a process may take of the host memory, however little is free."""
 REGISTRIES: Final = (("kerneldb.replay.routes", "Route"), ("kerneldb.replay.rewrites", "Rewrite"))
 """What a named module may extend: a package with `known`, and the class whose subclasses it registers."""
 
@@ -28,6 +31,23 @@ def die_with_parent(by: signal.Signals = signal.SIGKILL) -> None:
     """Ask the kernel for a signal when the host dies: a hung call would otherwise hold the GPU for ever."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, by)  # PR_SET_PDEATHSIG
+
+
+def bound_memory(share: float = 0.5) -> None:
+    """Let this process take a share of the host memory that is free, and no more.
+
+    What a plan asks for beyond that fails as on a full GPU, and is told of its item. Without a bound the system, which
+    promises more memory than it has, would slow down and end processes at random.
+    """
+    if sys.platform == "linux":
+        import resource
+
+        held = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5]) * resource.getpagesize()
+        most = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        wanted = held + max(int(share * files.free_memory()), LEAST_BYTES)
+        resource.setrlimit(
+            resource.RLIMIT_DATA, (wanted if most == resource.RLIM_INFINITY else min(wanted, most), most)
+        )
 
 
 def command(module: str, *arguments: str) -> tuple[str, ...]:

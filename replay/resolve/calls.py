@@ -8,20 +8,38 @@ leaves unread, the order of index values (kernels whose grid depends on the data
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from kerneldb import files
+from kerneldb.output.units import size
 from kerneldb.replay.errors import CallFailedError, Reason, UnresolvedCallError
 from kerneldb.replay.resolve import recorded
 from kerneldb.replay.resolve.schema import Overload
-from kerneldb.replay.resolve.tensors import INTEGERS, Fill, StorageSpec, TensorSpec, distinct, hide, make, refill
+from kerneldb.replay.resolve.tensors import (
+    INTEGERS,
+    Fill,
+    StorageSpec,
+    TensorSpec,
+    distinct,
+    hide,
+    make,
+    refill,
+    torch_dtype,
+)
 from kerneldb.replay.wire.plan import CallSpec
 
 # What torch raises for arguments that an operator does not take; out-of-memory is a RuntimeError.
 TORCH_ERRORS: Final = (
     RuntimeError, TypeError, ValueError, LookupError, AttributeError, AssertionError, ZeroDivisionError, OverflowError,
 )  # fmt: skip
+
+PARTS: Final = 4
+"""Inputs may take one part in so many of the free host memory: results, copies and other calls come on top."""
+ALWAYS_BYTES: Final = 64 << 20
+"""Inputs of no more are made without a look at the memory."""
 
 Settings = Callable[[], contextlib.AbstractContextManager[None]]
 
@@ -56,9 +74,14 @@ class ResolvedCall:
         return self.overload.parameters[index].name
 
     def build(self, device: str, seed: int = 0) -> BuiltCall:
-        """Make the tensors on `device`. Raises UnresolvedCallError: DTYPE, or REFUSED where torch cannot make one."""
+        """Make the tensors on `device`.
+
+        Raises UnresolvedCallError: DTYPE, MEMORY where the host has too little for them, or REFUSED where torch cannot
+        make one.
+        """
         maker = _Maker(device, seed)
         try:
+            require_memory(self.values, device)
             made = [maker.make(value, self.name(index)) for index, value in enumerate(self.values)]
         except TORCH_ERRORS as error:
             raise UnresolvedCallError(Reason.REFUSED, f"making the inputs: {quoted(error)}") from error
@@ -74,6 +97,37 @@ class ResolvedCall:
             notes=self.notes,
             resolved=self,
         )
+
+
+def require_memory(values: Iterable[Any], device: str) -> None:
+    """Raise UnresolvedCallError (MEMORY) where the tensors of a call would take too much of the host memory.
+
+    A GPU refuses what does not fit; a host promises it, and ends a process when it is used.
+    """
+    specs = [one for one in _specs(values) if one.place or device == "cpu"]
+    shared = {one.group: one for one in specs if one.group}
+    sizes = [_bytes(one) for one in [*shared.values(), *(one for one in specs if not one.group)]]
+    if (total := sum(sizes)) > ALWAYS_BYTES and total > (free := files.free_memory()) / PARTS:
+        text = (
+            f"inputs of {size(total)}; they may take one part in {PARTS} of the {size(free)} that are free on the host"
+        )
+        raise UnresolvedCallError(Reason.MEMORY, text)
+
+
+def _specs(values: Iterable[Any]) -> Iterator[TensorSpec]:
+    for value in values:
+        if isinstance(value, TensorSpec):
+            yield value
+        elif isinstance(value, StorageSpec):
+            yield TensorSpec((value.elements,), (1,), value.dtype)
+        elif isinstance(value, list):
+            yield from _specs(value)
+
+
+def _bytes(spec: TensorSpec) -> int:
+    """Bytes that the tensor takes; one of another layout is made of a plain one."""
+    elements = math.prod(spec.dims) if spec.sparse else spec.elements
+    return elements * int(torch_dtype(spec.dtype).itemsize)
 
 
 @dataclass(frozen=True, slots=True)

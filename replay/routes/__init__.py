@@ -7,6 +7,7 @@ its module calls `register` when it is imported (`--import MODULE`). Nothing els
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import importlib.metadata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from kerneldb.replay.errors import FAILURES, Reason, ReplayError, UnresolvedCall
 from kerneldb.replay.plan.work import Archive, Decision, Work
 from kerneldb.replay.routes.base import SOURCES, Route, Search, Seen
 from kerneldb.replay.routes.grades import CallMatch
-from kerneldb.replay.wire.plan import Item, Plan
+from kerneldb.replay.wire.plan import MOST_KERNELS, Item, Plan
 
 GROUP: Final = "kerneldb.routes"
 NONE: Final = "none"
@@ -122,13 +123,21 @@ def decide(works: Iterable[Work], archive: Archive, among: Sequence[Route] | Non
     Raises ReplayError, with the route and the kernel, where a route of somebody fails over it.
     """
     asked = known() if among is None else among
-    planned = [(work, *_claimed(work, asked)) for work in works]
+    planned = [(work, *_claimed(work, asked)) for work in map(_possible, works)]
     sources = gather((item for _, _, item in planned if item is not None), archive)
     return [_decision(*one, sources) for one in planned]
 
 
+def _possible(work: Work) -> Work:
+    """The work, with the reason why it cannot be in a plan where it cannot."""
+    if len(work.kernels) <= MOST_KERNELS:
+        return work
+    why_not = f"one call with {len(work.kernels):,} kernels: a plan has up to {MOST_KERNELS:,} of a call"
+    return dataclasses.replace(work, why_not=why_not)
+
+
 def _claimed(work: Work, asked: Sequence[Route]) -> tuple[Route | None, Item | None]:
-    for route in asked:
+    for route in asked if len(work.kernels) <= MOST_KERNELS else ():
         with _blamed(route, work):
             if route.claims(work):
                 return route, route.plan(work)

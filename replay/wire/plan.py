@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from kerneldb import codec, files
+from kerneldb import codec, files, limits
 from kerneldb.codec import Count, Int32
 from kerneldb.replay.errors import PlanError
 from kerneldb.replay.wire import lines
@@ -30,6 +30,12 @@ from kerneldb.replay.wire.steps import Step
 
 FORMAT: Final = "kerneldb-replay-plan"
 VERSION: Final = 1
+MOST_KERNELS: Final = 10_000
+"""What one call may launch. Fused optimizers and lists launch some hundred."""
+MOST_CALLS: Final = 10_000_000
+"""Calls that may be listed below one call and near it, each as often as it was made."""
+LONGEST_CHARACTER: Final = 4
+"""Bytes of UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,11 +221,45 @@ def from_lines(given: Iterable[str], place: str = "plan") -> Plan:
             elif isinstance(data, dict) and "step" in data:
                 steps.append(codec.decode(_Step, data).step)
             else:
+                require_usual(text, data)
                 item = codec.decode(Item, data)
+                require_few(item)
                 if item.id in items:
                     raise codec.CodecError(f"a second item '{codec.printable(item.id)}'")
                 items[item.id] = item
     return Plan(tuple(items.values()), header.notes, sources, tuple(steps))
+
+
+def require_usual(line: str, data: Any) -> None:
+    """Raise CodecError where a text of a line is longer than one that a trace may bring into a database."""
+    if len(line) > limits.NAME.value() // LONGEST_CHARACTER:
+        for text in _texts(data):
+            try:
+                limits.NAME.check(len(text.encode(errors="replace")), "a text of {} bytes")
+            except limits.ExceededError as error:
+                raise codec.CodecError(str(error)) from error
+
+
+def _texts(data: Any) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, dict):
+        for name, value in data.items():
+            yield name
+            yield from _texts(value)
+    elif isinstance(data, list):
+        for value in data:
+            yield from _texts(value)
+
+
+def require_few(item: Item) -> None:
+    """Raise CodecError where a call would have more kernels or calls below it than any has: each result lists them."""
+    if len(item.kernels) > MOST_KERNELS:
+        raise codec.CodecError(f"{len(item.kernels):,} of one call, more than {MOST_KERNELS:,}", "kernels")
+    for spec in (item.spec, *(one.spec for one in item.candidates)):
+        calls = 0 if spec is None else sum(child.times for child in (*spec.children, *spec.neighbours))
+        if calls > MOST_CALLS:
+            raise codec.CodecError(f"{calls:,} calls below one call, more than {MOST_CALLS:,}", "spec")
 
 
 def read(path: Path) -> Plan:

@@ -36,10 +36,14 @@ def main() -> int:
             return energy.main(job, send, facts.open_device)
         if job.steps:
             facts.open_device(job.options, send)
+            if job.options.on_cpu:
+                processes.bound_memory()
             chosen = [one for one in planned.steps if one.id in job.steps]
             return _steps(chosen, planned, job, send)
         monitor, executor = facts.open_device(job.options, send), Executor(job.options)
-        if not job.options.on_cpu:
+        if job.options.on_cpu:
+            processes.bound_memory()
+        else:
             foreign = facts.foreign(planned.notes.get("vendor"), facts.vendor())
             executor = GpuExecutor(job.options, monitor, foreign)
     except KerneldbError as error:

@@ -30,6 +30,8 @@ TOP_UP_FACTOR: Final = 3
 TRYING_SECONDS: Final = 10.0
 SEARCHING_SECONDS: Final = 30.0
 FEW: Final = 4
+MEMORY_SIGNS: Final = ("OutOfMemoryError", "out of memory", "MemoryError", "can't allocate memory")
+"""How torch and Python say that there is no memory, the last on a host."""
 
 
 @dataclass(slots=True)
@@ -157,7 +159,7 @@ class Engine:
                 if task.search is not None:
                     task.search.failed(task.attempt, task.failure)
             self._executor.check()
-            if any(sign in task.failure for sign in ("OutOfMemoryError", "out of memory", "MemoryError")):
+            if any(sign in task.failure for sign in MEMORY_SIGNS):
                 del call
                 self._executor.release()
                 task.crowded_out = True

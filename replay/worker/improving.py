@@ -64,6 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         processes.import_all(asked.modules)
         facts.require(asked.device)
+        if asked.device == "cpu":
+            processes.bound_memory()
         run(plan.read(given.plan), given.results, asked)
     except KerneldbError as error:
         sys.stderr.write(f"{error}\n")

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 import kerneldb
-from kerneldb import ingest, limits
+from kerneldb import files, ingest, limits
 from kerneldb.api.ingestion import IngestOptions
 from kerneldb.batch import write_part
 from kerneldb.errors import NotATraceError, UnreadableTraceError, UsageError
@@ -172,3 +172,14 @@ def test_a_full_disk_is_named_where_the_writer_of_parquet_does_not(tmp_path: Pat
     (tmp_path / "b.probe").mkdir()
     with pytest.raises(OSError, match="Is a directory"):
         write_part(cast("pl.DataFrame", Frame()), tmp_path / "b.parquet")
+
+
+def test_the_limit_of_a_container_counts_without_what_it_keeps_of_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (("most", "1000"), ("used", "900"), ("memory.stat", "anon 600\ninactive_file 300\n")):
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(files, "GROUPS", [(str(tmp_path), "most", "used", "inactive_file")])
+    assert files.free_memory() == 400
+    (tmp_path / "most").write_text("max")
+    assert files.free_memory() > 1000

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from kerneldb.replay import routes
+from kerneldb.replay.plan.work import Work
+from kerneldb.replay.routes.aten import AtenRoute
 from kerneldb.replay.wire.plan import (
     FORMAT,
     VERSION,
@@ -61,6 +65,27 @@ def test_unknown_fields_are_ignored() -> None:
 def test_other_files_are_refused(lines: list[str], message: str) -> None:
     with pytest.raises(PlanError, match=message):
         from_lines(lines)
+
+
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        (Item("c1", "aten", SPEC, (KERNEL,) * 10_001), "line 2: kernels: 10,001 of one call, more than 10,000"),
+        (Item("c1", "aten", replace(SPEC, children=(ChildCall(CALL, 1, 2**31 - 1),))), "2,147,483,648 calls below one"),
+        (Item("c1", "aten", kernels=(replace(KERNEL, name="é" * 300),)), "a text of 600 bytes, more than KERNELDB_MAX"),
+    ],
+)
+def test_a_call_that_no_program_makes_is_refused(item: Item, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELDB_MAX_NAME", "599")
+    with pytest.raises(PlanError, match=said):
+        from_lines(to_lines(Plan((item,))))
+
+
+def test_a_call_with_more_kernels_than_a_plan_has_of_one_is_not_planned() -> None:
+    many, few = (Work("w", (KERNEL,) * count, spec=SPEC) for count in (10_001, 10_000))
+    refused, planned = routes.decide([many, few], None, among=[AtenRoute()])  # type: ignore[arg-type]
+    assert (refused.item, planned.route) == (None, "aten")
+    assert refused.reason == "one call with 10,001 kernels: a plan has up to 10,000 of a call"
 
 
 def test_direct_calls_come_as_often_as_they_were_made() -> None:

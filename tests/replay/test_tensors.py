@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from kerneldb.replay.errors import UnresolvedCallError
 from kerneldb.replay.resolve import tensors
-from kerneldb.replay.resolve.calls import generator
+from kerneldb.replay.resolve.calls import generator, require_memory
 from kerneldb.replay.resolve.tensors import TORCH_NAMES, Fill, TensorSpec
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -99,3 +101,19 @@ def test_sizes() -> None:
     assert tensors.distinct((4, 5), (0, 1)) == 5
     assert tensors.distinct((4, 5), (1, 1)) == 8
     assert tensors.contiguous((2, 3, 4)) == (12, 4, 1)
+
+
+def test_inputs_that_take_too_much_of_the_host_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kerneldb.files.free_memory", lambda: 400 * 10**6)
+    large = TensorSpec((6000, 6000), (6000, 1), "float32")
+    half = TensorSpec((3000, 6000), (6000, 1), "float32", group=1)
+    broad = replace(large, strides=(0, 0))
+    for value, device in ((large, "cuda"), (large, "meta"), (broad, "cpu"), ([half] * 3, "cpu")):
+        require_memory([value], device)
+    several, said = (
+        [replace(half, group=0), replace(half, group=2)],
+        r"inputs of 144 MB; .* of the 400 MB that are free",
+    )
+    for value, device in (([large], "cpu"), (replace(large, place="pinned"), "cuda"), (several, "cpu")):
+        with pytest.raises(UnresolvedCallError, match=said):
+            require_memory([value], device)

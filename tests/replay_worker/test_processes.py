@@ -115,3 +115,22 @@ def test_a_recording_runs_no_file_of_the_current_folder(hostile: Path, tmp_path:
     with pytest.raises(RecordError, match="cannot import no_such_module"):
         ranks.run(wanted, tmp_path / "recorded", resume=False, listen=[].append)
     assert not (hostile / "ran").exists()
+
+
+GREEDY = """
+from kerneldb import files
+from kerneldb.replay import processes
+files.free_memory = lambda: 0
+processes.bound_memory()
+len(bytes(600 << 20))
+try:
+    bytes(1100 << 20)  # zeros, which no system keeps in memory before they are read or written
+except MemoryError:
+    print("refused")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not bound the data of a process")
+def test_a_process_takes_its_share_of_the_host_memory_and_no_more() -> None:
+    done = subprocess.run([sys.executable, "-c", GREEDY], capture_output=True, text=True, check=True)
+    assert done.stdout == "refused\n"
