@@ -45,6 +45,11 @@ class UsageError(KerneldbError):
     exit_code = 2
 
 
+def on_one_line(text: str) -> str:
+    """A foreign text with escapes for what is not printable: a name with a new line in it draws no line of its own."""
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
 def no_such(what: str, name: str, known: Collection[str]) -> UsageError:
     """The error of a name that none of `known` is, with those that are nearest; a file is to be read first."""
     with contextlib.suppress(OSError):  # too long for a file
@@ -53,7 +58,9 @@ def no_such(what: str, name: str, known: Collection[str]) -> UsageError:
             return UsageError(f"{name} is a file, not a trace of the database: {remedy}")
     near = difflib.get_close_matches(name, known, NEAR, 0.4)
     other = "; kerneldb traces lists them" if what == "trace" and known else ""
-    return UsageError(f"there is no {what} {name!r}" + (f"; near: {', '.join(near)}" if near else other))
+    return UsageError(
+        f"there is no {what} {name!r}" + (f"; near: {', '.join(map(on_one_line, near))}" if near else other)
+    )
 
 
 class SelectionError(UsageError):
@@ -68,7 +75,7 @@ class TraceError(KerneldbError):
     """
 
     def __init__(self, message: str) -> None:
-        line = "".join(one if one.isprintable() else repr(one)[1:-1] for one in message.strip())
+        line = on_one_line(message.strip())
         super().__init__(line if len(line) <= 2 * SHOWN else f"{line[:SHOWN]} … {line[-SHOWN:]}")
 
 

@@ -409,7 +409,7 @@ class Ingesting(Window[bool]):
 
     def compose_box(self) -> ComposeResult:
         """What is read, the messages of the command, and the key that closes."""
-        yield Static(f"reading {self._path}", markup=False)
+        yield Static(safe(f"reading {self._path}"), markup=False)
         with VerticalScroll(can_focus=False):
             yield Static("", id="ingest-output", markup=False)
         yield Static("esc cancels", id="ingest-hint", classes="window--hint", markup=False)

@@ -11,6 +11,7 @@ from textual.containers import Vertical
 from textual.widget import Widget
 from textual.widgets import Static
 
+from kerneldb.output.text import harmless
 from kerneldb.tui.model import equals
 from kerneldb.tui.tasks import guarded, supersede
 
@@ -231,7 +232,7 @@ class Pane(Widget):
         self._failed_in = group
         if self._loaded and self.state in {"ready", "error"}:
             self.state = "error"
-            self.query_one(".pane--note", Static).update(message)
+            self.query_one(".pane--note", Static).update(harmless(message))
             self.add_class("-note")
         else:
             self.show_state("error", message)
@@ -243,7 +244,7 @@ class Pane(Widget):
         self.set_class(state != "ready", "-sentence")
         # With nothing else to focus, the pane takes the keys, so that its own ones work.
         self.can_focus = state != "ready"
-        self.query_one(".pane--sentence", Static).update(sentence)
+        self.query_one(".pane--sentence", Static).update(harmless(sentence))
         self.refresh_bindings()
         self.call_after_refresh(self._keep_focus)
 

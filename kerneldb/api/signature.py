@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldb.api.queries import ask, require_traces
 from kerneldb.errors import UsageError
+from kerneldb.output.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,7 +103,7 @@ def page(warehouse: Warehouse, text: str, traces: Sequence[str] = ()) -> Signatu
 def _named(row: Mapping[str, Any]) -> str:
     """A signature in a list: those of one kernel differ by operator and grid."""
     grid = f"grid {row['grid']}" if row["grid"] else None
-    return "  " + "  ".join(part for part in (row["signature_id"], row["kernel"], row["op"], grid) if part)
+    return "  " + "  ".join(escape(part) for part in (row["signature_id"], row["kernel"], row["op"], grid) if part)
 
 
 def find(warehouse: Warehouse, text: str, traces: Sequence[str] = ()) -> str:
@@ -115,7 +116,7 @@ def find(warehouse: Warehouse, text: str, traces: Sequence[str] = ()) -> str:
     found = ask(warehouse, "signature_ids", {"text": text, **within})
     if not found:
         kernels = {row["kernel"] or "" for row in ask(warehouse, "signature_ids", {"text": "", **within})}
-        near = "\n".join(f"  {name}" for name in difflib.get_close_matches(text, kernels, 3, 0.4))
+        near = "\n".join(f"  {escape(name)}" for name in difflib.get_close_matches(text, kernels, 3, 0.4))
         if {"name": text} in ask(warehouse, "trace_names"):
             name = shlex.quote(text)
             raise UsageError(f"{text} is a trace, not a kernel: kerneldb why {name}, kerneldb top --trace {name}")

@@ -116,10 +116,11 @@ def _verdict(con: Connection, trace: str) -> Verdict:
 
 def _said(verdict: Verdict, most: int) -> Content:
     """Where the time went, what held it up, and what to do about the largest part."""
-    lines = [Content.styled(f"{verdict.trace}: {verdict.headline()}".rstrip(": "), "bold")]
+    lines = [f"{verdict.trace}: {verdict.headline()}".rstrip(": ")]
     for number, piece in enumerate(verdict.first()[:most], 1):
-        lines.append(Content(f"{number}. {piece.sentence}{f' {piece.remedy}' if number == 1 else ''}"))
-    return Content("\n").join(lines)
+        lines.append(f"{number}. {piece.sentence}{f' {piece.remedy}' if number == 1 else ''}")
+    first, *others = map(numbers.safe, lines)  # which hold names
+    return Content("\n").join([Content.styled(first, "bold"), *map(Content, others)])
 
 
 class OverviewPane(Pane):

@@ -465,7 +465,7 @@ class ReplayPane(Pane):
             row = self.query_one(f"#{self.view}", Table).row or {}
             energy = row.get("energy_reasons")
             reason = row.get("reason") or row.get("reasons") or (f"energy: {energy}" if energy else "")
-        self.query_one("#foot", Static).update(reason)
+        self.query_one("#foot", Static).update(numbers.safe(reason))
 
     def _draw_head(self) -> None:
         lines = [self._title(), self._state()]
@@ -482,7 +482,7 @@ class ReplayPane(Pane):
             facts = [f"run {self.run_place + 1} of {len(self.runs)}", run["gpu"] or run["device"] or ""]
             facts += [f"cache {run['cache']}", str(run["started"])]
             where = numbers.safe(" · ".join(filter(None, facts)))
-            return Content.assemble(Content.styled(f"Results of {run['run_id']}  ", "bold"), where)
+            return Content.assemble(Content.styled(numbers.safe(f"Results of {run['run_id']}  "), "bold"), where)
         total = next((row for row in self.plan if row["category"] == TOTAL), None)
         if total is None:
             return Content("")
@@ -500,7 +500,7 @@ class ReplayPane(Pane):
         stopped = "; space goes on with the one that was stopped" if self.resumable else ""
         if progress is not None and progress.ended == "failed" and self.view != "results":
             keys = "enter replays" if self.view == "plan" else "p shows the plan"
-            return Content.styled(f"{progress.message}; {keys}{stopped}", theme.ink(self.app, "red"))
+            return Content.styled(numbers.safe(f"{progress.message}; {keys}{stopped}"), theme.ink(self.app, "red"))
         if self.view != "plan":
             return Content.styled(f"p shows the plan{stopped}", "dim")
         last = "; l shows the last results" if self.runs else ""
@@ -532,7 +532,9 @@ class ReplayPane(Pane):
             now = Content.styled("last " if progress.ended else "now ", "dim")
             lines.append(Content.assemble(now, numbers.safe(progress.kernel)))
         if progress.message:
-            lines.append(Content.styled(progress.message, red if progress.ended == "failed" else ""))
-        lines += [Content.styled(f"a worker ended: {reason}", red) for reason in progress.deaths[-LAST:][::-1]]
+            lines.append(Content.styled(numbers.safe(progress.message), red if progress.ended == "failed" else ""))
+        lines += [
+            Content.styled(numbers.safe(f"a worker ended: {reason}"), red) for reason in progress.deaths[-LAST:][::-1]
+        ]
         lines += [Content(numbers.safe(f"{grade}  {kernel}")) for grade, kernel in progress.bad[-LAST:][::-1]]
         return Content("\n").join(lines)

@@ -201,7 +201,7 @@ class RooflinePane(Pane):
             "\n",
             f"{times}  {_rates(row, percentages=self.percent)}",
             "\n",
-            Content.styled(bound_of(row), "dim"),
+            Content.styled(safe(bound_of(row)), "dim"),
         )
 
     def _ranking(self) -> Content:

@@ -36,7 +36,7 @@ class Told:
 def about_gap(where: str, measured_ns: int | None, *, known: bool) -> Content:
     """Lines about the cursor where no launch is, or none is `known` yet."""
     found = "no launch here  " if known else "…  "
-    return Content.assemble(measured(measured_ns), found, Content.styled(where, "dim"), "\n\n")
+    return Content.assemble(measured(measured_ns), found, Content.styled(safe(where), "dim"), "\n\n")
 
 
 def about_launch(one: dict[str, Any], where: str, at_ns: int, measured_ns: int | None, width: int) -> Content:
@@ -48,7 +48,7 @@ def about_launch(one: dict[str, Any], where: str, at_ns: int, measured_ns: int |
     return Content.assemble(
         measured(measured_ns),
         Content.styled(safe(one["short_name"] or one["copy_kind"] or one["kind"]), "bold"),
-        Content.styled(f"  {one['category'] or ''}  {where}", "dim"),
+        Content.styled(safe(f"  {one['category'] or ''}  {where}"), "dim"),
         *(f"\n{safe(line)}" for line in lines),
         "\n",
         Content.styled(safe(one["name"] or ""), "dim"),
