@@ -122,6 +122,7 @@ def read_tail(tail: bytes) -> Events:
     except RecursionError as error:
         raise nested.error(tail) from error
     reader.found.lost += lost
+    reader.flush()
     return reader.found
 
 
@@ -145,12 +146,20 @@ class TolerantReader:
     def __init__(self) -> None:
         self.found = Events()
         self._pending: str | None = None
+        self._behind: list[str] = []
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the array's closing bracket was seen: all that comes is behind the events."""
+        return bool(self._behind)
 
     def try_all(self, texts: list[bytes], decode: Callable[[bytes], list[Event]]) -> bool:
         """Take the events of `texts` where all of them are valid JSON."""
+        if self.is_over:
+            return False
         text = b"[%b]" % b",".join(texts)
         try:
-            if self.found.behind is None and _is_utf8(text):
+            if _is_utf8(text):
                 self.found.events += decode(text)
                 return True
         except REFUSED:
@@ -174,8 +183,8 @@ class TolerantReader:
 
     def _feed(self, line: bytes) -> None:
         text, damaged = _decoded(line.replace(b"\n", b"\r"))
-        if self.found.behind is not None:
-            self.found.behind += "," + text
+        if self.is_over:
+            self._behind.append(text)
             return
         try:
             event = repair.STRICT.decode(text)
@@ -218,12 +227,15 @@ class TolerantReader:
         self.found.events += (event for event, _ in made)
         self.found.lost += len(events) - len(kept)
         self.found.repaired += max(repaired, sum(halves for _, halves in made))
-        self.found.behind = behind
+        if behind is not None:
+            self._behind.append(behind)
         if repaired and len(self.found.examples) < EXAMPLES:
             self.found.examples.append(_example(line))
 
     def flush(self) -> None:
-        """Give up a line that is still pending."""
+        """Give up a line that is still pending, and join what is behind the events."""
+        if self._behind:
+            self.found.behind = ",".join(self._behind)
         if self._pending is not None:
             self.found.lost += 1
             self.found.examples.append(_example(self._pending))

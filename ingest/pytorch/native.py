@@ -186,13 +186,13 @@ class Scan:
 
     def _read(self, piece: Piece, reader: TolerantReader, chunk: Chunk) -> None:
         start, found, scan = self._scanner.scan(piece.text, 0, piece.end), reader.found, self._scanner.scan
-        while found.behind is None and start < piece.end:
+        while not reader.is_over and start < piece.end:
             text, start = piece.boundary.first(piece.text, start, piece.end)
             reader.read(text, exactly)
             self._give_back(found, chunk)
-            if found.behind is None:
+            if not reader.is_over:
                 start = scan(piece.text, start, piece.end, False, True)  # to wait for the lock after each takes minutes
-        if found.behind is not None:
+        if reader.is_over:
             for text in piece.boundary.split(piece.text[start : piece.end]):
                 reader.feed(text)
         reader.flush()

@@ -148,6 +148,16 @@ def test_base_before_and_behind_agree_on_everything_else(convert: Convert) -> No
     assert convert(before).launches.drop("trace_id").equals(convert(behind).launches.drop("trace_id"))
 
 
+def test_what_stands_behind_the_events_is_none_of_them_however_alike(convert: Convert) -> None:
+    trace, plain = of_2024(), of_2024()
+    samples = [{"ph": "X", "cat": "kernel", "name": f"sample {n}", "ts": n, "dur": 1} for n in range(9)]
+    trace.behind |= {"samples": samples, "baseTimeNanoseconds": BASE_NS}
+    plain.behind["baseTimeNanoseconds"] = BASE_NS
+    found = convert(trace)
+    assert found.trace["base_ns"] == BASE_NS
+    assert found.launches.drop("trace_id").equals(convert(plain).launches.drop("trace_id"))
+
+
 def test_relative_times_without_a_base_are_of_unknown_origin(convert: Convert) -> None:
     found = convert(of_2024())
     assert (found.trace["clock"], found.trace["base_ns"]) == ("capture", None)
