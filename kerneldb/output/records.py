@@ -8,7 +8,6 @@ values as JSON text and binary as hex. On request no text of a CSV is a formula:
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kerneldb.errors import UsageError
@@ -83,15 +82,12 @@ def _write_json(sink: BinaryIO, reader: pa.RecordBatchReader, *, lines: bool) ->
 
 
 def _write_csv(sink: BinaryIO, reader: pa.RecordBatchReader, *, header: bool, safe: bool) -> int:
-    import csv
-
     import pyarrow as pa
     from pyarrow import compute
 
     if header:
-        line, names = io.StringIO(), pa.array(reader.schema.names, pa.string())
-        csv.writer(line, lineterminator="\n").writerow((_as_texts(names) if safe else names).to_pylist())
-        sink.write(line.getvalue().encode())
+        names = pa.array(reader.schema.names, pa.string())
+        sink.write((",".join(_csv_cells(names, safe=safe).to_pylist()) + "\n").encode())
     rows = 0
     for batch in _portions(reader):
         if batch.num_rows and batch.num_columns:

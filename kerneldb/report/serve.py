@@ -164,11 +164,13 @@ def _onward(request: Request) -> str:
 
 
 def _read(body: bytes) -> Any:
-    """What the body of a request says. Raises UsageError where it is no JSON, or too deep."""
+    """What the body of a request says. Raises UsageError where it is no JSON, too deep, or has halves of characters."""
     try:
-        return json.loads(body)
+        found = json.loads(body)
+        json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise UsageError(f"not JSON: {error}") from error
+    return found
 
 
 def _index(database: Database, _: Any) -> Response:

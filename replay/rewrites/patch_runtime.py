@@ -32,8 +32,9 @@ Function = Callable[..., Any]
 
 
 def say(text: str) -> None:
-    """A line on standard error."""
-    sys.stderr.write(f"patch: {text}\n")
+    """A line on standard error, with escapes for what a terminal would act on: names are the program's."""
+    shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+    sys.stderr.write(f"patch: {shown}\n")
 
 
 # Where the functions are.

@@ -269,7 +269,7 @@ def test_a_trace_without_times_has_an_empty_timeline(tmp_path: Path) -> None:
     assert told == [{"least": 1, "gaps": []}, [], None, [], None, None]
 
 
-@pytest.mark.parametrize("body", [b"{", b"\xff\xfe{", b"[" * 100_000])
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe{", b"[" * 100_000, rb'{"sql":"\ud800"}', rb'{"\udfff":1}'])
 def test_what_is_no_json_is_refused(port: int, body: bytes) -> None:
     found = known(port, "/api/query", body)
     assert (found.status, found.text.startswith("not JSON: ")) == (400, True)

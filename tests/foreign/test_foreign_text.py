@@ -146,6 +146,15 @@ def test_what_nobody_sees_does_not_hide_a_formula(tmp_path: Path) -> None:
     assert [row[0] for row in cells(path.read_bytes())] == [f"'{text}" for text in unseen]
 
 
+def test_names_of_columns_are_as_safe_as_values(tmp_path: Path) -> None:
+    names, path = ["a;=cmd", "b\t=cmd", "=cmd", 'c"d', "", "e"], tmp_path / "out.csv"
+    table = pa.table([pa.array(["x"])] * len(names), names=names)
+    for safe in (False, True):
+        write(table.to_reader(), Output("csv", path, safe_cells=safe))
+        assert cells(path.read_bytes())[0] == ["'=cmd" if safe and name == "=cmd" else name for name in names]
+    assert path.read_text().splitlines()[0] == '"a;=cmd","b\t=cmd",\'=cmd,"c""d","",e'
+
+
 def test_safe_cells_are_an_option_of_csv(hostile: Path) -> None:
     done = run(hostile, "query", "SELECT '=1+1' AS a, -5 AS b", "--csv", "--safe-cells")
     assert done.stdout == "a,b\n'=1+1,-5\n"

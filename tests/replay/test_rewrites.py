@@ -640,3 +640,13 @@ def test_a_name_in_a_patch_is_no_statement(name: str, tmp_path: Path) -> None:
     ]
     done = subprocess.run(told, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert ast.literal_eval(done.stdout) == [name, [change], False]
+
+
+def test_a_patch_says_names_harmlessly(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    frame = {"path": "/x/\x1b]0;owned\x07.py", "line": 1, "function": "f\x1b[2J\u202e", "module": None}
+    changes = [{"kind": kind, "frame": frame, "values": {}, "text": "a\x1bb"} for kind in ("rms_norm", "advice")]
+    (patch := tmp_path / "patch.py").write_text(patching.text(changes, "test"), encoding="utf-8")
+    patching.load(patch).apply()
+    said = capfd.readouterr().err
+    assert "owned" in said
+    assert all(line.isprintable() for line in said.splitlines())
