@@ -184,6 +184,11 @@ class Group(click.Group):
             raise click.UsageError(f"no such {what} {args[0]!r}; {_elsewhere(args[0], ctx)}", ctx) from error
 
 
+def _is_text(word: str) -> bool:
+    """Whether an argument is UTF-8: all but the names of files have to be."""
+    return not any("\ud800" <= one <= "\udfff" for one in word)
+
+
 class Root(Group):
     """The program `kerneldb`; every command runs inside its error boundary."""
 
@@ -200,6 +205,9 @@ class Root(Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As in click; the help that a call without arguments gets names the database of the current folder."""
+        for word in args:
+            if not _is_text(word) and not Path(word).exists():
+                raise click.UsageError(f"an argument is not UTF-8: {escape(word)}", ctx)
         try:
             return super().parse_args(ctx, args)
         except OSError as error:  # of help that cannot be written

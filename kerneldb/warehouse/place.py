@@ -15,6 +15,8 @@ SECRET: Final = re.compile(
     r"(password\s*=\s*)(''(?:[^'\\]|\\.)+''|'(?:[^'\\]|\\.)*'|[^\s&]+)|(://[^:/@\s]*:)[^\s]+(?=@)", re.IGNORECASE
 )
 """In quotes, or in the doubled ones of an SQL literal. A password in a URL ends at the last @ of its word."""
+HALF: Final = re.compile("[\ud800-\udfff]")
+"""What stands for bytes of a path that are not UTF-8."""
 NAME: Final = re.compile(r"\bdbname\s*=\s*'?([\w.-]+)|://[^/]*/([\w.-]+)")
 
 
@@ -33,10 +35,16 @@ class Place:
 
     @classmethod
     def of(cls, given: str | Path | Place) -> Place:
-        """The place that a user named. Raises UsageError for a lake whose catalog is neither PostgreSQL nor SQLite."""
+        """The place that a user named.
+
+        Raises UsageError for a lake whose catalog is neither PostgreSQL nor SQLite, and for a path that is not UTF-8.
+        """
         if isinstance(given, Place):
             return given
         text = str(given)
+        if not text.isascii() and HALF.search(text):
+            message = f"{text}: the engine opens databases only where their path is UTF-8; rename it"
+            raise UsageError(message)
         if not text.startswith(PREFIX):
             return cls(Path(given))
         catalog, _, address = text.removeprefix(PREFIX).partition(":")

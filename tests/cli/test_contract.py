@@ -19,6 +19,7 @@ import kerneldb
 from kerneldb.cli import cli
 from kerneldb.cli.docs import page
 from kerneldb.cli.root import TASKS, tree
+from kerneldb.errors import UsageError
 from tests.ingest.traces import Trace, kineto
 
 HEAVY = ("duckdb", "polars", "pyarrow", "textual", "msgspec", "importlib.metadata")
@@ -330,3 +331,25 @@ def test_completion_hands_no_value_to_a_shell_that_it_would_run(tmp_path: Path) 
 
 def test_version(runner: CliRunner) -> None:
     assert re.fullmatch(r"kerneldb \S+ \(reader of PyTorch traces: .*\)\n", runner.invoke(cli, ["--version"]).stdout)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("query", "SELECT '\udcff'"),
+        ("db", "export", "--table", "\udcff"),
+        ("--db", "\udcff.duckdb", "top"),
+        ("show", "\udcff"),
+    ],
+)
+def test_arguments_that_are_not_utf_8_are_named(words: tuple[str, ...], shared_database: Path) -> None:
+    done = CliRunner().invoke(cli, ["--db", str(shared_database), *words])
+    assert done.exit_code == 2
+    assert "an argument is not UTF-8: " in done.stderr
+    assert "\\udcff" in done.stderr
+
+
+def test_a_database_in_a_folder_that_is_not_utf_8_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "\udcff").mkdir()
+    with pytest.raises(UsageError, match="only where their path is UTF-8; rename it"):
+        kerneldb.open(tmp_path / "\udcff" / "k.duckdb")
