@@ -124,8 +124,8 @@ def split_end(behind: str, in_object: bool) -> tuple[str, str]:
     where it nests more deeply than the parser follows.
     """
     rest = behind.strip(PADDING + ",")
-    if not in_object:
-        return "", rest
+    if not in_object or not rest.startswith(('"', "}")):
+        return "", rest  # neither goes on with a key nor ends here
     try:
         _, end = DECODER.raw_decode("{" + rest)
     except ValueError:

@@ -197,3 +197,11 @@ def test_torch_npu_writes_times_as_strings(convert: Convert) -> None:
 def test_first_flow_of_2021_is_skipped_with_a_reason(convert: Convert) -> None:
     found = convert(kineto_2021(of_2021()))
     assert sum(n for reason, n in found.report("skipped").items() if reason.startswith("flow")) == 1
+
+
+@pytest.mark.parametrize("end", ["]}", ","])
+def test_events_behind_a_stray_bracket_are_told_of(convert: Convert, end: str) -> None:
+    events = [f'{{"ph":"X","cat":"kernel","name":"k{n}","ts":{n},"dur":1,"args":{{"stream":7}}}}' for n in range(9)]
+    found = convert(f'{{"schemaVersion":1,"traceEvents":[{events[0]}],{",".join(events[1:])}{end}')
+    assert found.report("read") == {"events": 1}
+    assert found.report("lost") == {"text behind the end of the trace": 1}
