@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from kerneldb import limits
 from kerneldb.errors import KerneldbError, NotATraceError, TraceError, UnreadableTraceError
+from kerneldb.files import printed
 from kerneldb.ingest import readers
 from kerneldb.ingest.readers import Options, Progress, Unit
 
@@ -167,6 +168,8 @@ def guarded(label: str) -> Iterator[None]:
     except RecursionError as error:
         message = f"{label}: nested more deeply than any profiler writes it, so it is damaged or no trace."
         raise UnreadableTraceError(message) from error
+    except UnicodeEncodeError as error:
+        raise _unwritable(label, error) from error
     except DAMAGED as error:
         message = f"{label}: damaged ({next(iter(str(error).splitlines()), '')}). Copy or record it again."
         raise UnreadableTraceError(message) from error
@@ -176,6 +179,13 @@ def guarded(label: str) -> Iterator[None]:
         if type(error).__name__ != PANIC:
             raise
         raise _unforeseen(label, error) from error
+
+
+def _unwritable(label: str, error: UnicodeEncodeError) -> UnreadableTraceError:
+    """Where a text cannot be written, the name of the file may be why: the file itself is whole."""
+    what = "damaged" if printed(label) == label else "its path is not UTF-8"
+    remedy = "Copy or record it again." if printed(label) == label else "Rename the file, or the folder that it is in."
+    return UnreadableTraceError(f"{label}: {what} ({error}). {remedy}")
 
 
 def _unforeseen(label: str, error: BaseException) -> UnreadableTraceError:

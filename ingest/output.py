@@ -13,6 +13,7 @@ import polars as pl
 
 from kerneldb import times
 from kerneldb.batch import Manifest, Spool
+from kerneldb.files import printed
 from kerneldb.ingest.readers import Options
 from kerneldb.ingest.source import Source, trace_id_of
 
@@ -107,7 +108,7 @@ class Output:
             "has_stacks": False,
             "launches": self.launches,
             "trace_id": self.trace_id,
-            "name": options.name or name,
+            "name": printed(options.name or name),
             "label": options.label,
             "default_phase": options.phase,
             "stated_run": options.run,
@@ -134,8 +135,8 @@ class Output:
         place = {"trace_id": self.trace_id, "file_index": index}
         row = {
             **place,
-            "path": file.source.label,
-            "role": file.role,
+            "path": printed(file.source.label),
+            "role": printed(file.role),
             "sha256": file.source.sha256,
             "bytes": file.source.decompressed_bytes,
             "compressed_bytes": file.source.stored_bytes,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 OF_DISK: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """Errors of writing; nothing of kerneldb writes where traces are."""
+ESCAPED: Final = re.compile(r"\\u(dc[89a-f][0-9a-f])")
 OF_POLARS: Final = re.compile(r"\(os error (\d+)\)")
 OF_DUCKDB: Final = re.compile(rf'"([^"]*)"[^"]*: ({"|".join(map(os.strerror, OF_DISK))})')
 """How DuckDB says, in errors of several classes, which file it could not write and why."""
@@ -156,6 +157,17 @@ def _state(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def printed(path: Path | str) -> str:
+    r"""A path as text that can be stored and sent: what is not UTF-8 in a name becomes escapes (`\udcff`)."""
+    return str(path).encode(errors="backslashreplace").decode()
+
+
+def printed_path(text: str) -> Path:
+    """The path that `printed` made a text of."""
+    path = Path(text)
+    return path if path.exists() else Path(ESCAPED.sub(lambda found: chr(int(found[1], 16)), text))
 
 
 def require_own(*paths: Path) -> None:

@@ -14,6 +14,7 @@ import polars as pl
 from kerneldb import codec, recordings
 from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError
+from kerneldb.files import printed
 from kerneldb.ingest import readers
 from kerneldb.ingest.bundle import execution
 from kerneldb.ingest.columns import frame_of
@@ -130,7 +131,7 @@ def _files(folder: Path, trace: Traced, report: Report, trace_id: str) -> list[d
         if name is not None and (folder / name).is_file():
             data = (folder / name).read_bytes()
             size = {"bytes": len(data), "compressed_bytes": len(data), "events": None}
-            place = {"trace_id": trace_id, "file_index": len(rows) + 1, "path": str(folder / name), "role": role}
+            place = {"trace_id": trace_id, "file_index": len(rows) + 1, "path": printed(folder / name), "role": role}
             rows.append({**place, "sha256": hashlib.sha256(data).hexdigest(), **size, "report": text})
     return rows
 

@@ -47,13 +47,14 @@ def _rows(nodes: list[Any], report: Report) -> Iterator[tuple[int, str, str]]:
             number = next((one["value"] for one in node.get("attrs", ()) if one["name"] == "rf_id"), None)
             if number is None:
                 continue
+            number = int(number)
             inputs = _entries(node["inputs"])
             outputs = [tensor for one in _entries(node["outputs"]) for tensor in _flat(one)]
         except (TypeError, ValueError, LookupError, AttributeError):
             report.add("lost", ODD, 1, str(node.get("name"))[:60] if isinstance(node, Mapping) else None)
             continue
         if outputs or any(inputs):
-            yield int(number), _text(inputs), _text(outputs)
+            yield number, _text(inputs), _text(outputs)
 
 
 def _text(value: Any) -> str:

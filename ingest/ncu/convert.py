@@ -91,14 +91,14 @@ class Capture:
         self._pages_of: dict[Key, set[tuple[Path, str]]] = {}
 
     def add(self, kernel: Kernel, found: list[Measure], device: dict[str, Any], place: tuple[Path, str]) -> None:
-        """Take what a page says of a kernel and its device. Raises ValueError where it contradicts another page."""
+        """Take what a page says of a kernel and its device. Raises ContradictionError."""
         launch = self.known.get(kernel.key)
         if launch is None:
             launch = self.known[kernel.key] = launches.launch_of(kernel, len(self.known))
         name = kernel.name
         if place in self._pages_of.get(kernel.key, ()) and name != launch.row["name"]:
             message = f"launch {kernel.key[1]} of process {kernel.key[0]} is {launch.row['name']} and then {name}"
-            raise ValueError(message)
+            raise launches.ContradictionError(message)
         launches.join(launch, kernel, found)
         self._pages_of.setdefault(kernel.key, set()).add(place)
         row = launches.device_row(kernel, device)
@@ -227,7 +227,7 @@ def _read(file: PrintedFile, capture: Capture) -> None:
                 name = "profiler__replayer_passes"
                 found.append(Measure(name, float(passes), None, "pass", 0.5, None, "==PROF==", None))
             capture.add(kernel, found, attributes(kernel, file.style), (file.source.path, kernel.page))
-    except ValueError as error:
+    except launches.ContradictionError as error:
         message = f"{file.source.label}: {error}; these pages are not of one report: put each into a file of its own."
         raise UnreadableTraceError(message) from error
     file.report.add("note", "metrics that only the last launch lacks: the page may be cut", completeness.missing)
@@ -238,7 +238,7 @@ def close(capture: Capture, files: list[PrintedFile], options: Options, era: str
     """Write what a capture holds, and finish the spool."""
     capture.join_pages()
     output, signer = capture.output, Signer()
-    signed = signer.sign(launches.frame(capture.known.values()))
+    signed = signer.sign(launches.frame(capture.known.values(), files[0].report))
     output.write("launches", signed.drop("name", *launches.AXES, *PRODUCTS))
     signer.write(output.spool)
     report = files[0].report
@@ -292,7 +292,8 @@ def _convert_summary(files: list[PrintedFile], folder: Path, options: Options) -
     for identity, _ in _records(file):
         found.setdefault(tuple(identity.values()), Kernel(identity, "summary"))
     summed = list(found.values())
-    signed = signer.sign(launches.frame([launches.launch_of(kernel, at) for at, kernel in enumerate(summed)]))
+    listed = [launches.launch_of(kernel, at) for at, kernel in enumerate(summed)]
+    signed = signer.sign(launches.frame(listed, file.report))
     ids = signed.select("signature_id", row="launch_index")
     metrics = frame_of(list(_metrics(file)), METRICS)
     sums = frame_of(list(_sums(summed, metrics, file.style)), ROLLUPS)

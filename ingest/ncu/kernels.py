@@ -80,6 +80,7 @@ NAMES: Final = {
 METRIC: Final = re.compile(r"[A-Za-z0-9_.]*[a-z0-9]__[\w.:]+")
 MIDDLE: Final = re.compile(r"[a-z0-9]__[\w.:]+")
 BEFORE: Final = frozenset(string.ascii_letters + string.digits + "_.")
+DECIMAL: Final = re.compile(r"\d+(?:\.\d+)?")
 CAPABILITY: Final = re.compile(r"cc (<|>=) (\d+\.\d+)")
 TENSOR: Final = re.compile(r"\(((?:(?:Op|Src|Dst|Sparsity):\w+ ?)+)\)")
 ANY_TYPE: Final = "(*)"
@@ -327,7 +328,7 @@ def _listed(alias: str, capability: str) -> str | None:
     """The only metric that an alias means on a GPU."""
     metrics = []
     for metric, tool in aliases().get(alias, {}).items():
-        found = CAPABILITY.search(tool) if capability else None
+        found = CAPABILITY.search(tool) if DECIMAL.fullmatch(capability) else None
         if found is None or (float(capability) >= float(found[2])) == (found[1] == ">="):
             metrics.append(metric)
     return metrics[0] if len(metrics) == 1 else None

@@ -11,7 +11,9 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb.ingest.columns import Schema, frame_of, schema
+from kerneldb.ingest.digits import whole
 from kerneldb.ingest.ncu.kernels import ROUNDING, Kernel, Key, Measure, phase_of
+from kerneldb.ingest.output import Report
 from kerneldb.times import whole_ns
 
 SHAPE: Final = re.compile(r"\(\s*(\d+),\s*(\d+),\s*(\d+)\s*\)")
@@ -72,12 +74,16 @@ def launch_of(kernel: Kernel, index: int) -> Launch:
     }
     for side in ("grid", "block"):
         found = SHAPE.fullmatch(cells.get(f"{side.capitalize()} Size") or "")
-        row |= {f"{side}_{axis}": int(found[place]) if found else None for place, axis in enumerate("xyz", 1)}
+        row |= {f"{side}_{axis}": whole(found[place]) if found else None for place, axis in enumerate("xyz", 1)}
     return Launch(kernel.key, row)
 
 
+class ContradictionError(ValueError):
+    """Two pages say of one launch what cannot both be; the text says what."""
+
+
 def join(launch: Launch, kernel: Kernel, found: Iterable[Measure]) -> None:
-    """Add what a page says to a launch. Raises ValueError where page and launch cannot be the same one.
+    """Add what a page says to a launch. Raises ContradictionError where page and launch cannot be the same one.
 
     Processes of two sessions may have the same number, as in containers; then their launches are numbered alike, too.
     """
@@ -85,7 +91,7 @@ def join(launch: Launch, kernel: Kernel, found: Iterable[Measure]) -> None:
     for name in (*AXES, "device"):
         if launch.row[name] is not None and other[name] is not None and launch.row[name] != other[name]:
             message = f"launch {kernel.key[1]} has {name} {launch.row[name]} on one page and {other[name]} on another"
-            raise ValueError(message)
+            raise ContradictionError(message)
     launch.row |= {name: value for name, value in other.items() if launch.row.get(name) is None and value is not None}
     for one in found:
         if one.instance is None and one.value is not None:
@@ -98,7 +104,7 @@ def _fact(launch: Launch, metric: str, value: float, precision: float, unit: str
         before, slack = row.get("duration_ns"), precision + row.get("duration_precision", 0.0)
         if before is not None and abs(before - value) > slack * (1 + ROUNDING) + EXACT:
             message = f"launch {launch.key[1]} takes {before} ns on one page and {whole_ns(value)} ns on another"
-            raise ValueError(message)
+            raise ContradictionError(message)
         # The finest print of the duration counts, whatever page or section it is on; one of unknown unit says nothing.
         if unit == "ns" and precision < row.get("duration_precision", float("inf")):
             row |= {"duration_ns": whole_ns(value), "duration_precision": precision}
@@ -111,7 +117,7 @@ def _fact(launch: Launch, metric: str, value: float, precision: float, unit: str
             launch.shared_rounded = True
 
 
-def frame(launches: Iterable[Launch]) -> pl.DataFrame:
+def frame(launches: Iterable[Launch], report: Report | None = None) -> pl.DataFrame:
     """Rows of `launches` with `name` in place of a signature. Shared memory that is rounded is left out, and marked."""
     rows = []
     for one in launches:
@@ -120,7 +126,7 @@ def frame(launches: Iterable[Launch]) -> pl.DataFrame:
         row["shared_bytes"] = None if None in parts else sum(part or 0 for part in parts)
         row["quality"] = "shared memory rounded" if one.shared_rounded and row["shared_bytes"] is None else None
         rows.append({name: row.get(name) for name in SCHEMA})
-    return frame_of(rows, SCHEMA)
+    return frame_of(rows, SCHEMA, report)
 
 
 def device_row(kernel: Kernel, attributes: dict[str, Any]) -> dict[str, Any]:
@@ -149,4 +155,4 @@ def device_row(kernel: Kernel, attributes: dict[str, Any]) -> dict[str, Any]:
 
 def _integer(text: str | None) -> int | None:
     """Ids are printed plainly, also in locales that group digits; other text is no id."""
-    return int(text) if text and text.isdigit() else None
+    return whole(text)

@@ -11,6 +11,8 @@ import math
 import re
 from typing import Final
 
+from kerneldb.ingest.digits import whole
+
 TIMES: Final = {**{"ns": 0, "us": 3, "ms": 6, "s": 9}, **{"nsecond": 0, "usecond": 3, "msecond": 6, "second": 9}}
 """Power of ten to nanoseconds."""
 PREFIXES: Final = {"": 0, "K": 3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
@@ -133,6 +135,6 @@ def general(text: str) -> tuple[float, float] | None:
 
 
 def _scientific(text: str, exponent: int) -> tuple[float, float]:
-    mantissa, power = re.split("[eE]", text)
-    decimals = len(mantissa.partition(".")[2])
-    return float(f"{mantissa}e{int(power) + exponent}"), float(f"5e{int(power) + exponent - decimals - 1}")
+    mantissa, printed = re.split("[eE]", text)
+    decimals, power = len(mantissa.partition(".")[2]), (whole(printed.removeprefix("+")) or 0) + exponent
+    return float(f"{mantissa}e{power}"), float(f"5e{power - decimals - 1}")

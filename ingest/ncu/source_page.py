@@ -20,6 +20,7 @@ from kerneldb.batch import Manifest
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest.columns import frame_of, schema
 from kerneldb.ingest.delimited import cells
+from kerneldb.ingest.digits import whole
 from kerneldb.ingest.ncu.numbers import Evidence, Style
 from kerneldb.ingest.ncu.table import Log, lines
 from kerneldb.ingest.output import File, Output, Report
@@ -31,6 +32,7 @@ NAMES: Final = frozenset({"Kernel Name", "Function Name"})
 ABSENT: Final = frozenset({"", "-"})
 PLACES: Final = frozenset({"#", "Line No", "Address", "Source"})
 COUNTS: Final = re.compile(r"# Samples|(?:Thread |Predicated-On Thread )?Instructions Executed|stall_|Warp Stall")
+HEX: Final = re.compile(r"0[xX][0-9a-fA-F]+")
 AGAIN: Final = re.compile(r" \(\d+\)$")
 FEW: Final = 2
 SLICE_ROWS: Final = 200_000
@@ -190,9 +192,9 @@ def _about(place: Place, columns: Columns, row: list[str]) -> tuple[Any, ...]:
         line = columns.cell(row, columns.number)  # of one view: the number of the line
     head = (None, place.kernel_index, place.kernel)
     if line is not None:
-        place.line = int(line) if line.isdecimal() else None
+        place.line = whole(line)
         return (*head, "source", place.file, place.line, None, None, row[columns.texts[0]].rstrip())
-    where = int(address, 0) if address and address.lower().startswith("0x") else None
+    where = int(address, 16) if address and HEX.fullmatch(address) else None
     instruction, place.instruction = place.instruction, place.instruction + 1
     text = row[columns.texts[-1]].strip()
     kept = where if where is not None and where <= MOST_ADDRESS else None

@@ -11,6 +11,7 @@ from typing import Final
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.gpus import counting
 from kerneldb.ingest.delimited import cells
+from kerneldb.ingest.digits import whole
 from kerneldb.ingest.output import Report
 
 MESSAGE: Final = re.compile(r"==(ERROR|WARNING|PROF)==\s*(.*)")
@@ -55,7 +56,7 @@ class Log:
             profiled = PROFILED.match(text) if kind == "PROF" else None
             if profiled is not None and profiled["index"] is not None:
                 # Two sessions in one log number their launches alike: then nothing is known.
-                index, passes = profiled["index"], int(profiled["passes"])
+                index, passes = profiled["index"], whole(profiled["passes"])
                 self.passes[index] = passes if self.passes.get(index, passes) == passes else None
             kept = self.messages.setdefault(kind, [])
             if kind != "PROF" and len(kept) < KEPT:

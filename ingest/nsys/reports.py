@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -64,7 +65,7 @@ def step(rows: pl.DataFrame, column: Column, factor: float | None = None) -> flo
     """The last printed digit in base units: 1e6 for seconds with three decimals."""
     decimals = rows[column.name].str.extract(r"\.(\d+)$").str.len_chars().max()
     digits = decimals if isinstance(decimals, int) else 0
-    return float((column.factor or factor or 1.0) / 10.0**digits)
+    return float((column.factor or factor or 1.0) / 10.0 ** min(digits, sys.float_info.max_10_exp))
 
 
 def kind(name: pl.Expr) -> pl.Expr:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from polars.exceptions import PolarsError
 
 from kerneldb import limits, repeated
 from kerneldb.errors import UnreadableTraceError
-from kerneldb.ingest import columns, sqlite
+from kerneldb.ingest import columns, digits, sqlite
 from kerneldb.ingest.nsys import pages
 from kerneldb.ingest.output import Report
 from kerneldb.ingest.source import Source
@@ -81,7 +82,7 @@ class Tables:
         for name in tables:
             found = VERSIONED.fullmatch(name)
             if found is not None:
-                base, version = found.group(1), int(found.group(2))
+                base, version = found.group(1), digits.whole(found.group(2)) or 0
                 versions[base] = max(versions.get(base, (0, "")), (version, name))
         self._latest = {base: name for base, (_, name) in versions.items()}
 
@@ -193,7 +194,8 @@ class ParquetStore:
         from pyarrow import parquet
 
         try:
-            with parquet.ParquetFile(path, read_dictionary=texts) as file:
+            # As bytes: a name need not be UTF-8.
+            with pa.OSFile(os.fsencode(path)) as raw, parquet.ParquetFile(raw, read_dictionary=texts) as file:
                 yield file
         except (pa.ArrowException, PolarsError, ValueError, OSError) as error:
             first = str(error).splitlines()[0]

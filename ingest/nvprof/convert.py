@@ -12,7 +12,7 @@ import polars as pl
 
 from kerneldb import times
 from kerneldb.batch import Manifest
-from kerneldb.ingest import readers, sqlite
+from kerneldb.ingest import digits, readers, sqlite
 from kerneldb.ingest.columns import frame_of, schema
 from kerneldb.ingest.delimited import NO_END
 from kerneldb.ingest.launches import IDENTITY, Signer, with_occupancy
@@ -219,7 +219,7 @@ def _whole(number: Number | None) -> int | None:
 
 
 def _integer(text: str | None) -> int | None:
-    return int(text) if text and text.strip().lstrip("-").isdecimal() else None
+    return digits.whole(text)
 
 
 def convert(unit: Unit, folder: Path, options: Options, progress: Progress | None) -> Manifest:

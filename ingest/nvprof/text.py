@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from kerneldb.errors import NotATraceError, UnreadableTraceError
+from kerneldb.ingest import digits
 from kerneldb.ingest.delimited import cells, fields
 
 TIME_NS: Final = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
@@ -197,7 +199,7 @@ def _number(text: str, scales: Mapping[str, float]) -> Number | None:
     if match is None:
         return None
     value, scale = float(match.group(1)), scales.get(match.group(4))
-    if scale is None and (value or match.group(4)):
+    if (scale is None and (value or match.group(4))) or not math.isfinite(value * (scale or 1.0)):
         return None
     scale = scale or 1.0
     return Number(value * scale, scale * 10.0 ** (int(match.group(3) or 0) - len(match.group(2) or "")))
@@ -216,13 +218,13 @@ def kilobyte(found: Printed) -> int:
 def name_of(text: str) -> tuple[str, int | None]:
     """The name of an activity, and the correlation id that nvprof puts behind it in brackets."""
     match = CORRELATED.match(text)
-    return (text, None) if match is None else (match.group(1), int(match.group(2)))
+    return (text, None) if match is None else (match.group(1), digits.whole(match.group(2)))
 
 
 def device_of(text: str) -> tuple[str | None, int | None]:
     """Name and number of a device printed as `TITAN Xp (0)`."""
     match = DEVICE.match(text)
-    return (text or None, None) if match is None else (match.group(1), int(match.group(2)))
+    return (text or None, None) if match is None else (match.group(1), digits.whole(match.group(2)))
 
 
 def activity(row: Mapping[str, str]) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from kerneldb.errors import NotATraceError
 from kerneldb.gpus import clocks
+from kerneldb.ingest import digits
 from kerneldb.ingest.delimited import NO_END
 from kerneldb.ingest.readers import Progress
 from kerneldb.ingest.source import Source
@@ -252,9 +253,14 @@ def _may_number(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> boo
         return False
     for place, column in enumerate(columns):
         values = {row[place] for row in rows}
-        if column.unit is None and len(values) > 1 and all(v.isdecimal() and int(v) < INDEX_LIKE for v in values):
+        if column.unit is None and len(values) > 1 and all(map(_is_small, values)):
             return True
     return False
+
+
+def _is_small(cell: str) -> bool:
+    number = digits.whole(cell)
+    return number is not None and 0 <= number < INDEX_LIKE
 
 
 def is_bare_row(line: str) -> bool:

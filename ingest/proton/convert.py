@@ -23,7 +23,7 @@ import polars as pl
 from kerneldb import gpus, times
 from kerneldb.batch import Manifest
 from kerneldb.errors import NotATraceError, UnreadableTraceError
-from kerneldb.ingest import nested
+from kerneldb.ingest import digits, nested
 from kerneldb.ingest.columns import frame_of, schema
 from kerneldb.ingest.launches import Signer
 from kerneldb.ingest.ledger import Ledger
@@ -64,6 +64,7 @@ SUMS: Final = schema("kind name device n timed total_ns phase path")
 LAUNCHES: Final = schema("kind name device stream start_ns duration_ns phase range_path") | {"python_line": pl.String}
 VALUES: Final = schema("launch_index metric value")
 RANGES: Final = schema("range_id kind name parent_id depth path start_ns duration_ns")
+DEVICES: Final = schema("device vendor arch multiprocessors clock_mhz memory_clock_mhz properties")
 Node = dict[str, Any]
 
 
@@ -149,7 +150,7 @@ def _tree(text: bytes, label: str, output: Output, signer: Signer) -> int:
         held = ", ".join(dict.fromkeys(key for _, given in ranges for key, _ in given)) or "no values"
         message = f"{label}: a tree of Proton without kernels (frames with {held}). {UNLIKE} {RECORD}"
         raise NotATraceError(message)
-    output.write("devices", _devices(described))
+    output.write("devices", _devices(described, output.report))
     _write_ranges(ranges, output)
     _write_sums(rows, values, output, signer)
     output.report.add("skipped", "frame without a name", unnamed)
@@ -336,20 +337,22 @@ def _write_sums(
     output.report.add("stored", "values of kernels", added.height)
 
 
-def _devices(described: list[Node]) -> pl.DataFrame:
+def _devices(described: list[Node], report: Report) -> pl.DataFrame:
     """Rows of `devices`: `{"CUDA": {"0": {"arch": "90", "clock_rate": 1980000, "num_sms": 132, …}}}`."""
     rows = []
     for part in described:
         for kind, listed in part.items():
             for number, facts in listed.items() if isinstance(listed, dict) else ():
-                if str(number).isdecimal() and isinstance(facts, dict):
-                    rows.append(_device(kind, int(number), facts))
-    return pl.DataFrame(rows, schema_overrides={"device": pl.Int32}) if rows else pl.DataFrame()
+                device = digits.whole(number)
+                if device is not None and device >= 0 and isinstance(facts, dict):
+                    rows.append(_device(kind, device, facts))
+    return frame_of(rows, DEVICES, report)
 
 
 def _device(kind: str, number: int, facts: Node) -> dict[str, Any]:
     arch, vendor = str(facts.get("arch") or ""), VENDORS.get(kind)
-    capability = (int(arch[:-1]), int(arch[-1])) if vendor == "NVIDIA" and arch.isdecimal() and len(arch) > 1 else ()
+    is_nvidia = vendor == "NVIDIA" and arch.isdecimal() and 1 < len(arch) <= digits.READ
+    capability = (int(arch[:-1]), int(arch[-1])) if is_nvidia else ()
     named = gpus.arch_of(vendor, "", *capability) if capability else arch.partition(":")[0] or None
     clock, memory = (_number(facts.get(key)) for key in ("clock_rate", "memory_clock_rate"))
     return {

@@ -38,6 +38,7 @@ from kerneldb.ingest.amd.launches import (
 )
 from kerneldb.ingest.amd.rows import address_of, memory_rows, metric_rows
 from kerneldb.ingest.columns import Schema
+from kerneldb.ingest.digits import BEYOND, whole
 from kerneldb.ingest.launches import INT32_MAX, Signer
 from kerneldb.ingest.output import File, Output, Report, nullable
 from kerneldb.ingest.readers import Options, Progress, Unit
@@ -68,12 +69,17 @@ class AgentMap:
     def __init__(self, rows: Iterable[dict[str, Any]]) -> None:
         found = numbered(agent_of({KEYS.get(name, name.lower()): value for name, value in row.items()}) for row in rows)
         self.agents: list[Agent] = found
-        self._by_node, self._by_logical = (
-            {int(one.facts[name]): one for one in found if str(one.facts.get(name, "")).isdecimal()}
-            for name in ("node_id", "logical_node_id")
-        )
+        self.odd: dict[str, list[str]] = {}
+        """Cells that should be numbers of agents and are none, by column."""
+        self._by_node, self._by_logical = (self._numbered(name) for name in ("node_id", "logical_node_id"))
         self._absolute = not self._by_logical
         self.guessed = 0
+
+    def _numbered(self, name: str) -> dict[int, Agent]:
+        cells = {str(one.facts.get(name) or ""): one for one in self.agents}
+        numbers = {cell: number for cell in cells if (number := whole(cell)) is not None and number < BEYOND}
+        self.odd[name] = [cell for cell in cells if cell.strip() and cell not in numbers]
+        return {number: cells[cell] for cell, number in numbers.items()}
 
     @property
     def archs(self) -> dict[int, str | None]:
@@ -95,13 +101,13 @@ class AgentMap:
         found = CELL.fullmatch(cell)
         if found is None or (found.group(1) or "agent").lower() != "agent":
             return False
-        return int(found.group(2)) in self._by_node.keys() - self._by_logical.keys()
+        return whole(found.group(2)) in self._by_node.keys() - self._by_logical.keys()
 
     def _device(self, cell: str) -> int | None:
         found = CELL.fullmatch(cell)
         if found is None or (found.group(1) or "").lower() == "cpu":
             return None
-        number = int(found.group(2))
+        number = whole(found.group(2)) or 0
         if (found.group(1) or "").lower() == "gpu" or not self._by_node:
             return number if number <= INT32_MAX else None
         agent = (self._by_node if self._absolute else self._by_logical).get(number)
@@ -372,6 +378,13 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     launches = Launches(output, host)
     _read(it, host, launches)
     output.report.add("note", NO_AGENTS, agents.guessed)
+    for column, cells in agents.odd.items():
+        output.report.add(
+            "unread",
+            f"cell of column {column} that is no number of an agent",
+            len(cells),
+            *(cell[:40] for cell in cells[:1]),
+        )
     for (outcome, reason), (n, example) in output.report.counts.items():
         tables[0].report.add(outcome, reason, n, example)
     files = [File(table.source, table.stem or table.kind, table.read, table.report) for table in tables]

@@ -14,6 +14,7 @@ from typing import Any, Final
 import polars as pl
 
 from kerneldb import times
+from kerneldb.ingest import digits
 from kerneldb.ingest.columns import Schema, frame_of, schema
 from kerneldb.ingest.output import Output
 from kerneldb.ingest.privacy import public
@@ -98,8 +99,8 @@ class Host:
             integer(stats.get(name)) for name in ("allocation_bytes", "bytes_allocated", "bytes_reserved")
         )
         found = ALLOCATOR.match(str(stats.get("allocator_name", "")))
-        number = int(found[1]) if found else -1
-        where = ("cuda", self._numbers.get((plane.host, number), number)) if found else ("cpu", None)
+        number = digits.whole(found[1]) if found else None
+        where = ("cuda", self._numbers.get((plane.host, number), number)) if number is not None else ("cpu", None)
         address = stats.get("addr")
         place = f"0x{integer(address) or 0:x}" if address is not None else None
         size = None if bytes_ is None else sign * bytes_

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from kerneldb.ingest import digits
 from kerneldb.ingest.output import Report
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Line:
     def stream(self) -> int | None:
         """The number of the stream whose activities these are; None for a line that repeats them, such as `XLA Ops`."""
         found = STREAM.fullmatch(self.name)
-        return int(found.group(1)) if found else None
+        return digits.whole(found.group(1)) if found else None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Plane:
     def device(self) -> int | None:
         """The number of the GPU, None for another plane."""
         found = GPU.fullmatch(self.name)
-        return int(found.group(2)) if found else None
+        return digits.whole(found.group(2)) if found else None
 
     @property
     def host(self) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kerneldb.api.store import place_of
 from kerneldb.errors import KerneldbError, UsageError, WarehouseLockedError, WarehouseMissingError
+from kerneldb.files import printed_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -109,7 +110,7 @@ def _files_of(name: str, database: str | Path) -> list[Path]:
 
     if not place_of(database).exists():
         raise UsageError(f"{name}: no such file, and no database {database} with a trace of that name")
-    paths = [Path(path) for path in api.open(database, create=False, lock_timeout=QUICK_S).files(name)]
+    paths = [printed_path(path) for path in api.open(database, create=False, lock_timeout=QUICK_S).files(name)]
     missing = [path for path in paths if not path.exists()]
     if missing:
         raise UsageError(f"the file of trace {name} no longer exists: {missing[0]}")

@@ -154,6 +154,9 @@ def ingest_each(
         state = "is not a folder" if folder.exists() else "does not exist"
         message = f"{database}: the folder {folder} {state}. Create it (mkdir -p {folder}) or give another path."
         raise WarehouseError(message)
+    if files.printed(folder.resolve()) != str(folder.resolve()):
+        message = f"{database}: the path of its folder is not UTF-8, as DuckDB needs it. Give another path (--db)."
+        raise WarehouseError(message)
     remove_stale_spools(database)
     units, failed = plan_units(paths, options)
     yield from failed
@@ -410,9 +413,9 @@ COLUMNS: Final = {
 def outcome_columns(outcomes: Sequence[Outcome]) -> dict[str, list[Any]]:
     """What `kerneldb ingest` prints, by column: one value per outcome. A file that failed stands for its trace."""
     columns = {name: [getattr(outcome, name) for outcome in outcomes] for name in COLUMNS}
-    columns["trace"] = [outcome.trace or outcome.path.name for outcome in outcomes]
-    texts = {name: [None if value is None else str(value) for value in columns[name]] for name in ("path", "error")}
-    return columns | texts
+    columns["trace"] = [outcome.trace or files.printed(outcome.path.name) for outcome in outcomes]
+    columns["path"] = [files.printed(outcome.path) for outcome in outcomes]
+    return columns | {"error": [None if outcome.error is None else str(outcome.error) for outcome in outcomes]}
 
 
 def outcome_table(outcomes: Sequence[Outcome]) -> pa.Table:

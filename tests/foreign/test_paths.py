@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import pytest
 from click.testing import CliRunner
 
 from kerneldb.cli import cli
@@ -39,3 +40,26 @@ def test_pipes_and_links_in_a_folder_are_passed_over(tmp_path: Path, root: Path)
     code, text = said("--db", tmp_path / "k.duckdb", "ingest", folder)
     assert code == 0, text
     assert said("--db", tmp_path / "k.duckdb", "traces", "--csv", "--no-header")[1].count("\n") == 1
+
+
+@pytest.mark.parametrize("place", [b"in/\xff\xfebad.json.gz", b"in\xff/bad.json.gz"])
+def test_names_that_are_not_utf8_are_read(tmp_path: Path, root: Path, place: bytes) -> None:
+    """By the path of the file, in its folder, and again by the name of the trace."""
+    file = tmp_path / os.fsdecode(place)
+    file.parent.mkdir()
+    file.write_bytes((root / "examples" / "decoder-h200.json.gz").read_bytes())
+    for number, given in enumerate((file, file.parent)):
+        database = tmp_path / f"{number}.duckdb"
+        code, text = said("--db", database, "ingest", given, "--format", "json")
+        assert code == 0, text
+        assert r"\\udcff" in text
+        (name,) = said("--db", database, "traces", "--csv", "--no-header")[1].split(",")[:1]
+        assert said("--db", database, "db", "doctor", name)[0] == 0
+
+
+def test_a_database_needs_a_path_in_utf8(tmp_path: Path, root: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    code, text = said("--db", folder / "k.duckdb", "ingest", root / "examples" / "decoder-h200.json.gz")
+    assert code == 3
+    assert "is not UTF-8" in text

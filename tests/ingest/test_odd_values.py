@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from polars.exceptions import PanicException
 
+from kerneldb import ingest
 from kerneldb.derive import derive_names, derive_signatures
-from kerneldb.errors import UnreadableTraceError
+from kerneldb.errors import KerneldbError, UnreadableTraceError
 from kerneldb.ingest.pytorch import convert as pytorch
 from kerneldb.ingest.pytorch.identity import triple
+from tests.fuzz.corpus import FORMATS
 from tests.ingest.traces import T0, Raw, Trace, compact, kineto
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.ingest.conftest import Convert
 
 LAUNCHES = 2
@@ -26,6 +30,34 @@ def two(**kernel_args: Any) -> Trace:
     trace.launch("one", "kernel1", T0, 5)
     trace.launch("two", "kernel2", T0 + 100_000, 6, None, **kernel_args)
     return trace
+
+
+@pytest.mark.parametrize("name", ["nsys-text", "nvprof-text", "ncu", "rocprof-csv", "power", "proton", "bundle"])
+def test_numbers_of_more_digits_than_python_reads(tmp_path: Path, name: str) -> None:
+    """Each number of a last line has 5,000 digits: the file is read, or what is said of it blames no program."""
+    for number, sample in enumerate(FORMATS[name].all()):
+        for damaged, content in sample.items():
+            room = tmp_path / f"{number}-{damaged}"
+            for file, kept in {**sample, damaged: long_numbers(content)}.items():
+                (room / file).parent.mkdir(parents=True, exist_ok=True)
+                (room / file).write_bytes(kept)
+            for at, unit in enumerate(ingest.plan(ingest.expand(sorted(room.glob("*"))))):
+                said = of_reading(unit, tmp_path / f"{room.name}-{at}")
+                assert not re.search("report it|limit|not of one report", said), damaged
+
+
+def of_reading(unit: ingest.Unit, folder: Path) -> str:
+    try:
+        ingest.convert(unit, folder, ingest.Options())
+    except KerneldbError as error:
+        return str(error)
+    return ""
+
+
+def long_numbers(content: bytes) -> bytes:
+    """The text with 5,000 digits in place of each number of its last line."""
+    before, newline, last = content.rstrip(b"\n").rpartition(b"\n")
+    return before + newline + re.sub(rb"\d+", b"9" * 5000, last) + b"\n"
 
 
 @pytest.mark.parametrize("text", ["[2147483648, 1, 1]", "[1, " + "9" * 5000 + ", 1]"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -196,3 +197,11 @@ def test_twenty_captures_of_one_run(shared_data: Path, tmp_path: Path) -> None:
 def test_that_the_fixtures_are_all_used() -> None:
     names = {path.name for path in DATA.iterdir()}
     assert {f"{name}.csv.gz" for name in OTHERS} | {f"{one}.raw.csv.gz" for one in LOCALES} <= names
+
+
+def test_numbers_of_a_page_that_no_column_holds_are_left_empty(tmp_path: Path) -> None:
+    before, _, last = printed("C.raw.csv").decode().rstrip().rpartition("\n")
+    (tmp_path / "C.raw.csv").write_text(before + "\n" + re.sub(r'"\d+"', f'"{"9" * 5000}"', last) + "\n")
+    (found,) = convert_units([tmp_path / "C.raw.csv"], tmp_path)
+    assert found.launches["correlation_id"].null_count() == 1
+    assert found.report("unread")["value of correlation_id that its column does not hold: left empty"] == 1

@@ -11,6 +11,7 @@ import pytest
 from kerneldb import ingest
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest import Options
+from tests.fuzz.corpus import FORMATS
 from tests.rocprof.conversion import converted, launch_rows
 
 if TYPE_CHECKING:
@@ -390,3 +391,18 @@ def test_channels_of_a_counter_are_its_instances(tmp_path: Path) -> None:
     totals = metrics.filter(metric="TCC_HIT").filter(pl.col("instance").is_null())
     assert totals.select("launch_index", "value").rows() == [(0, 7.0)]
     assert metrics.filter(metric="TCC_HIT", launch_index=1)["instance"].to_list() == ["0", "2"]
+
+
+@pytest.mark.parametrize("column", ["Node_Id", "Logical_Node_Id"])
+def test_a_number_of_an_agent_that_is_none_is_counted(tmp_path: Path, column: str) -> None:
+    for name, content in FORMATS["rocprof-csv"].all()[0].items():
+        header, *rows = content.decode().splitlines()
+        if name == "run_agent_info.csv":
+            cells = rows[-1].split(",")
+            cells[header.replace('"', "").split(",").index(column)] = "9" * 5000
+            rows[-1] = ",".join(cells)
+        written(tmp_path / name, "\n".join([header, *rows, ""]))
+    found = converted(tmp_path)
+    reason = f"cell of column {column.lower()} that is no number of an agent"
+    assert found.report("unread")[reason] == 1
+    assert launch_rows(found, "name")
