@@ -10,6 +10,7 @@ import contextlib
 import csv
 import dataclasses
 import lzma
+import os
 import struct
 import tempfile
 import zipfile
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
     from kerneldb.batch import Manifest
     from kerneldb.ingest.doctor import Diagnosis
 
-__all__ = ["Options", "Progress", "Unit", "convert", "diagnose", "expand", "guarded", "plan", "trace_keys"]
+__all__ = ["Options", "Progress", "Unit", "convert", "diagnose", "expand", "guarded", "left_out", "plan", "trace_keys"]
 
 PANIC: Final = "PanicException"
 """What a fault of polars raises: no Exception, so that nobody catches it by chance."""
 DAMAGED: Final = (UnicodeError, csv.Error, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile, EOFError)
 """What only bytes raise that no writer wrote."""
+EXPORTED: Final = (".sqlite", ".sqlite.gz", "_pqtdir")
+"""How exports are called beside the report that they are of."""
 ENDINGS: Final = (".json", ".json.gz", ".json.tmp", ".zip")
 
 
@@ -95,8 +98,9 @@ def _known(path: Path, alone: tuple[str, str]) -> tuple[tuple[str, str], Unit]:
 
 def _behind(path: Path) -> list[Path]:
     if not path.exists():
-        message = f"{path}: no such file or folder. Give a trace file or a folder of traces."
-        raise UnreadableTraceError(message)
+        from kerneldb.ingest import source
+
+        raise source.absent(path, "file or folder")
     if not path.is_dir():
         return [path]
     looked_for = tuple(dict.fromkeys((*ENDINGS, *readers.endings())))
@@ -125,6 +129,33 @@ def _walk(folder: Path, looked_for: tuple[str, ...], seen: set[Path], depth: int
             yield from _walk(path, looked_for, seen, depth + 1)
         elif path.is_file() and path.name.endswith(looked_for) and not path.name.startswith("."):
             yield path
+
+
+def left_out(paths: Iterable[Path]) -> list[TraceError]:
+    """Why files below the folders among `paths` cannot be read though their profiler is known, and what to do.
+
+    `expand` passes them over. Those whose export lies beside them lack nothing.
+    """
+    endings = readers.unreadable()
+    below = (file for path in paths if path.is_dir() for file in _files(path) if file.name.endswith(endings))
+    found = (file for file in dict.fromkeys(below) if file.is_file() and not _is_exported(file, endings))
+    return [error for file in found if (error := readers.refused(file)) is not None]
+
+
+def _is_exported(file: Path, endings: tuple[str, ...]) -> bool:
+    """Whether an export, or the file unpacked, lies beside it."""
+    stem = next(file.name.removesuffix(ending) for ending in endings if file.name.endswith(ending))
+    return any(file.with_name(name).exists() for name in (*(stem + one for one in EXPORTED), file.stem))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """What is no folder below a folder, in order of name; each folder once, and no deeper than traces are searched."""
+    seen = {folder.resolve()}
+    for here, folders, names in os.walk(folder, followlinks=True):
+        inner = {one: real for one in sorted(folders) if (real := Path(here, one).resolve()) not in seen}
+        seen.update(inner.values())
+        folders[:] = inner if len(Path(here).relative_to(folder).parts) < limits.DEPTH.usual else ()
+        yield from (Path(here, name) for name in sorted(names) if not name.startswith("."))
 
 
 def convert(what: Path | Unit, folder: Path, options: Options, progress: Progress | None = None) -> list[Manifest]:

@@ -16,13 +16,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.errors import NotATraceError, UnreadableTraceError
+from kerneldb.errors import NotATraceError, TraceError, UnreadableTraceError
 from kerneldb.ingest import source, sqlite
 from kerneldb.ingest.source import Source
 
 if TYPE_CHECKING:
     from kerneldb.batch import Manifest
-    from kerneldb.errors import TraceError
     from kerneldb.ingest.doctor import Diagnostic
 
 Progress = Callable[[int, int], None]
@@ -119,6 +118,7 @@ SAVED_PAGE: Final = "Perhaps a login page was saved instead of the download."
 SPREADSHEET: Final = (
     "Give the file that the profiler wrote: a spreadsheet also rounds long numbers and turns some into dates."
 )
+ARCHIVES: Final = tuple(f".{kind}.{way}" for kind in ("json", "sqlite") for way in ("zst", "bz2", "xz"))
 HEADER_LINES: Final = 50
 HEADER_BYTES: Final = 1 << 17
 FEW_FIELDS: Final = 3
@@ -258,7 +258,8 @@ class Reader:
     `convert`: writes the spool (a new folder below the given one); raises NotATraceError or UnreadableTraceError.
     `capture`: files with an equal key make one trace (None: alone). `whole_folder`: whether a folder is one trace.
     `diagnostics`: what `kerneldb db doctor` says beyond what it says of every trace. `inside`: the files of a folder
-    that it takes as they are, each a trace, where the folder is its own (None: it is not).
+    that it takes as they are, each a trace, where the folder is its own (None: it is not). `unreadable`: endings of
+    files that it knows and cannot read, of which `refusal` says what to give instead.
     """
 
     name: str
@@ -269,6 +270,8 @@ class Reader:
     capture: Callable[[Head], str | None] | None = None
     whole_folder: Callable[[Path], bool] | None = None
     inside: Callable[[Path], list[Path] | None] | None = None
+    unreadable: tuple[str, ...] = ()
+    refusal: Callable[[Head], TraceError] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -316,6 +319,23 @@ def inside(folder: Path) -> list[Path] | None:
     """The traces of a folder that some reader knows; None where it is to be searched."""
     found = (one.inside(folder) for one in readers() if one.inside is not None)
     return next((files for files in found if files is not None), None)
+
+
+def unreadable() -> tuple[str, ...]:
+    """Endings of files that some reader knows and cannot read, and of traces in archives that are not opened."""
+    return (*(ending for reader in readers() for ending in reader.unreadable), *ARCHIVES)
+
+
+def refused(path: Path) -> TraceError | None:
+    """Why a file with such an ending cannot be read, and what to do; None where nothing speaks against it."""
+    try:
+        head = head_of(path)
+        if (reader := next((one for one in readers() if path.name.endswith(one.unreadable)), None)) and reader.refusal:
+            return reader.refusal(head)
+        check(source.Source(path))
+    except TraceError as error:
+        return error
+    return None
 
 
 def endings() -> tuple[str, ...]:

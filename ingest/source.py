@@ -11,6 +11,7 @@ import functools
 import hashlib
 import itertools
 import lzma
+import os
 import stat
 import zipfile
 import zlib
@@ -38,6 +39,14 @@ SQLITE_MAGIC: Final = b"SQLite format 3\x00"
 UTF16_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 ZIP_ERRORS: Final = (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError)
 """What zipfile raises of archives that are damaged, encrypted, or packed in a way that it does not know."""
+KINDS: Final = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+}
+"""What is no file, by the type in its mode."""
 
 
 class Source:
@@ -227,16 +236,29 @@ def sizes(path: Path, member: str | None = None) -> tuple[int, int]:
     More than is stated is not read of a member; of a file that is no archive nothing is stated (0).
     """
     if member is None:
-        if not path.exists():
-            raise UnreadableTraceError(f"{path}: no such file. Give a trace file or a folder of traces.")
-        with _file_errors(path):
-            found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
-            raise UnreadableTraceError(f"{path}: no file (a pipe or a device). Write it into a file first.")
-        return found.st_size, 0
+        return _regular(path).st_size, 0
     with _archive(path) as archive:
         stated = archive.getinfo(member)
         return stated.compress_size, stated.file_size
+
+
+def _regular(path: Path) -> os.stat_result:
+    """The state of a file, which is not opened. Raises UnreadableTraceError for what is none: to open it may wait."""
+    if not path.exists():
+        raise absent(path, "file")
+    with _file_errors(path):
+        found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        what = KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+        message = f"{path}: this is {what}, and traces are read from files. Write what it gives into a file first."
+        raise UnreadableTraceError(message)
+    return found
+
+
+def absent(path: Path, what: str) -> UnreadableTraceError:
+    """The error of a path where no `what` is."""
+    found = f"a link to what is not there ({path.readlink()})" if path.is_symlink() else f"no such {what}"
+    return UnreadableTraceError(f"{path}: {found}. Give a trace file or a folder of traces.")
 
 
 def _is_trace(member: str) -> bool:
@@ -250,9 +272,7 @@ def sources(path: Path, member: str | None = None) -> list[Source]:
 
     Raises NotATraceError for an archive with no JSON member, UnreadableTraceError where the file cannot be read.
     """
-    if not path.is_file():
-        message = f"{path}: no such file. Give a trace file or a folder of traces."
-        raise UnreadableTraceError(message)
+    _regular(path)
     with path.open("rb") as file:
         magic = file.read(4)
     if magic != ZIP_MAGIC or member is not None:

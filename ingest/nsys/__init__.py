@@ -14,4 +14,6 @@ READER: Final = Reader(
     Later("nsys.convert"),
     Later("nsys.diagnostics"),
     whole_folder=sniff.is_parquet_export,
+    unreadable=sniff.REPORT_ENDINGS,
+    refusal=Later("nsys.refusal"),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +10,7 @@ import polars as pl
 
 from kerneldb import times
 from kerneldb.batch import Manifest
-from kerneldb.errors import NotATraceError, UnreadableTraceError
+from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest import readers, sqlite
 from kerneldb.ingest.ledger import Ledger
 from kerneldb.ingest.nsys import events, marks, printed, sniff, store
@@ -20,6 +19,7 @@ from kerneldb.ingest.nsys.host import Calls
 from kerneldb.ingest.nsys.operators import Operators
 from kerneldb.ingest.nsys.printed import READER_VERSION
 from kerneldb.ingest.nsys.ranges import Ranges
+from kerneldb.ingest.nsys.refusal import refusal
 from kerneldb.ingest.nsys.store import ParquetStore, SqliteStore, Store, frame
 from kerneldb.ingest.nsys.tables import LEDGER, account
 from kerneldb.ingest.output import File, Output, Report
@@ -61,7 +61,7 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
         return _convert_folder(unit, folder, options, progress)
     head = readers.head_of(path)
     if sniff.is_report_file(head):
-        raise _report_file(head)
+        raise refusal(head)
     if not sqlite.is_database(head.data):
         return printed.convert(path, folder, options, progress)
     one = Source(path)
@@ -170,16 +170,3 @@ def _refuse_nameless(tables: Store, place: Path, form: str) -> None:
             f"calls. Export all tables: `nsys export --type {form} FILE.nsys-rep`."
         )
         raise UnreadableTraceError(message)
-
-
-def _report_file(head: readers.Head) -> NotATraceError:
-    name = head.path.name
-    stem = next((name.removesuffix(one) for one in sniff.REPORT_ENDINGS if name.endswith(one)), head.path.stem)
-    version = sniff.writer_of(head)
-    writer = f" ({version})" if version else ""
-    message = (
-        f"{head.path}: a report file of Nsight Systems, which only nsys reads. Export it: "
-        f"`nsys export --type sqlite --output {shlex.quote(f'{stem}.sqlite')} {shlex.quote(name)}`. "
-        f"It needs an nsys that is not older than the writer{writer}."
-    )
-    return NotATraceError(message)

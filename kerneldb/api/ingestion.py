@@ -210,6 +210,13 @@ def plan_units(paths: Sequence[Path], options: IngestOptions) -> tuple[list[Unit
     return units, failed
 
 
+def left_out(paths: Iterable[Path]) -> list[str]:
+    """A line for each file below the folders among `paths` that is passed over though its profiler is known."""
+    from kerneldb import ingest
+
+    return [str(error) for error in ingest.left_out(paths)]
+
+
 def _failed(path: Path, error: TraceError | OSError, seconds: float = 0.0) -> Outcome:
     reason = error if isinstance(error, TraceError) else TraceError(f"{path}: {error.strerror or error}")
     if reason is not error:

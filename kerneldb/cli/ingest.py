@@ -112,7 +112,8 @@ def ingest(
 
     PATH is a trace file, a zip, or a folder with any of them; the content says which profiler wrote it. A trace whose
     content is in the database already is left as it is, whatever its name. A trace is stored whole or not at all, and a
-    file that cannot be read does not stop the others; the exit code is then 1. Several large traces are read at once,
+    file that cannot be read does not stop the others; the exit code is then 1. What only other tools read of a folder,
+    such as *.nsys-rep, is left out: a line says so, and the exit code stays 0. Several large traces are read at once,
     by as many processes as there are cores and GiB of free memory, and stored in the order given.
 
     stdout gets a row per trace; progress and a summary of each trace go to stderr.
@@ -129,6 +130,7 @@ def ingest(
     )
     (address, paths), outcomes = _ray(ray, paths), []
     database = open_database(create=True, lock_timeout=lock_timeout)
+    note_left_out(paths)
     with Progress(quiet=quiet) as progress:
         for outcome in _found(database, paths, wanted, progress, address):
             progress.clear()
@@ -139,6 +141,17 @@ def ingest(
         _note_next(database, outcomes, in_history="commit" in notes)
     if any(outcome.error for outcome in outcomes):
         click.get_current_context().exit(1)
+
+
+def note_left_out(paths: Sequence[Path]) -> None:
+    """Say which files of folders are of a profiler and are not read, and what to do with them."""
+    from kerneldb.api.ingestion import left_out
+
+    found = left_out(paths)
+    for line in found[:NAMED]:
+        note(f"left out: {line}")
+    if len(found) > NAMED:
+        note(f"left out: {plural(len(found) - NAMED, 'more file', 'more files')} of this kind")
 
 
 def _note_next(database: Database, outcomes: Sequence[Outcome], *, in_history: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kerneldb.cli.console import Progress, emit_columns, note, plural, scope
-from kerneldb.cli.ingest import summary
+from kerneldb.cli.ingest import note_left_out, summary
 from kerneldb.cli.options import READ_WAIT_S, open_database
 from kerneldb.cli.root import DEFAULT_DATABASE, Command, Settings, program
 from kerneldb.cli.why import most_time, say
@@ -44,6 +44,7 @@ def overview(paths: tuple[Path, ...]) -> None:
         # Show what the traces say
         from kerneldb import api
 
+        note_left_out(paths)
         with api.open(Path(folder, DEFAULT_DATABASE)) as database, Progress() as progress:
             outcomes = []
             for outcome in database.ingest_each(paths, api.IngestOptions(), progress):

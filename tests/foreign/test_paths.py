@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -63,3 +65,32 @@ def test_a_database_needs_a_path_in_utf8(tmp_path: Path, root: Path) -> None:
     code, text = said("--db", folder / "k.duckdb", "ingest", root / "examples" / "decoder-h200.json.gz")
     assert code == 3
     assert "is not UTF-8" in text
+
+
+def test_what_is_no_file_is_said_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "zero.json").symlink_to("/dev/zero")
+    (tmp_path / "gone.json").symlink_to("nowhere")
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as one, contextlib.chdir(tmp_path):
+        one.bind("socket.json")  # a path of a socket is short
+    for name, what in {"pipe": "a pipe", "socket": "a socket", "zero": "a device", "gone": "a link to"}.items():
+        code, text = said("--db", tmp_path / "k.duckdb", "ingest", tmp_path / f"{name}.json")
+        assert (code, f"{name}.json: " in text, what in text) == (1, True, True), text
+        assert "no such file" not in text
+
+
+def test_reports_that_only_their_tool_reads_are_told_of(tmp_path: Path, root: Path) -> None:
+    folder = tmp_path / "traces"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "inner" / "up").symlink_to(folder)
+    (folder / "good.json.gz").write_bytes((root / "examples" / "decoder-h200.json.gz").read_bytes())
+    for name in ("run.nsys-rep", "inner/job.1.qdrep", "done.qdstrm", ".hidden.nsys-rep"):
+        (folder / name).write_bytes(b"\x00binary")
+    (folder / "done_pqtdir").mkdir()
+    os.mkfifo(folder / "pipe.nsys-rep")
+    code, text = said("--db", tmp_path / "k.duckdb", "ingest", folder, "--quiet")
+    told = [line for line in text.splitlines() if line.startswith("left out: ")]
+    assert code == 0
+    assert [line.split(": ")[1].removeprefix(f"{folder}/") for line in told] == ["run.nsys-rep", "inner/job.1.qdrep"]
+    assert "nsys export --type sqlite --output job.1.sqlite job.1.qdrep" in told[1]
+    assert text == "".join(f"{line}\n" for line in told)

@@ -101,7 +101,7 @@ def test_of_a_batch_only_the_bad_files_are_left_out(tmp_path: Path) -> None:
 
 def test_a_pipe_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
-    assert "a pipe or a device" in refused(tmp_path / "pipe.json", tmp_path / "spool")
+    assert "this is a pipe" in refused(tmp_path / "pipe.json", tmp_path / "spool")
     with pytest.raises(NotATraceError, match="no trace in this folder"):
         expand([tmp_path])
 
