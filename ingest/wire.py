@@ -7,7 +7,7 @@ file is not trusted: every length is checked against the message around it, and 
 from __future__ import annotations
 
 import struct
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Set
 from typing import Final
 
@@ -19,6 +19,7 @@ LAST_SHIFT: Final = 63
 WRAP: Final = 1 << 64
 SIGN: Final = 1 << 63
 TAG_TYPE: Final = 7
+LONGEST_RUN: Final = 1 << 15
 
 
 class WireError(ValueError):
@@ -42,9 +43,11 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
     return (value | byte << shift) % WRAP, at + 1
 
 
-def fields(data: bytes) -> Iterator[tuple[int, Value]]:
+def fields(data: bytes, passed: Counter[int] | None = None) -> Iterator[tuple[int, Value]]:
     """Field numbers with their values in order: integers (fixed ones unsigned), or the bytes of what has a length.
 
+    Of empty fields of one number that follow each other, only the first is yielded where `passed` is given, which
+    counts the others: a file may consist of them, though no program writes one.
     Raises WireError at the first byte that is not understood; what precedes it has been yielded.
     """
     at, end = 0, len(data)
@@ -60,6 +63,9 @@ def fields(data: bytes) -> Iterator[tuple[int, Value]]:
                 raise _too_long(size, at, end)
             yield tag >> 3, data[at : at + size]
             at += size
+            if not size and passed is not None and tag < MORE:
+                begin, at = at, _behind(data, at, bytes((tag, 0)))
+                passed[tag >> 3] += (at - begin) // 2
         elif kind == VARINT:
             value, at = (data[at], at + 1) if at < end and data[at] < MORE else varint(data, at)
             yield tag >> 3, value
@@ -72,6 +78,19 @@ def fields(data: bytes) -> Iterator[tuple[int, Value]]:
         else:
             message = f"wire type {kind} at byte {at}"
             raise WireError(message)
+
+
+def _behind(data: bytes, at: int, pair: bytes) -> int:
+    """The place behind all `pair`s that follow each other from `at` on: many are compared at once."""
+    if not data.startswith(pair, at):
+        return at
+    run, many = pair * LONGEST_RUN, len(pair) * LONGEST_RUN
+    while many:
+        if data.startswith(run[:many], at):
+            at += many
+        else:
+            many = many // 2 // len(pair) * len(pair)
+    return at
 
 
 def _too_long(size: int, at: int, end: int) -> WireError:

@@ -124,6 +124,7 @@ class Decoder:
         self._others: Counter[str] = Counter()
         self._totals: dict[int, float] = {}
         self._fields: Counter[str] = Counter()
+        self._empty: Counter[int] = Counter()
 
     def read(self, data: bytes) -> Trace:
         """Decode a whole file. A cut end is reported; a damaged packet is counted and left out."""
@@ -135,16 +136,20 @@ class Decoder:
         for stack in self._open.values():
             report.add("note", "slices that the recording cut", len(stack))
             self.trace.slices += stack
+        self.trace.packets += self._empty.pop(1, 0)
+        self._others.update({f"field {number} of the trace": n for number, n in self._empty.items()})
         PACKETS.account(self._others, report)
         FIELDS.account(self._fields, report)
         return self.trace
 
     def _packets(self, data: bytes, depth: int) -> None:
-        for number, value in fields(data):
+        for number, value in fields(data, self._empty):
             if number != 1 or not isinstance(value, bytes):
                 self._others[f"field {number} of the trace"] += 1
                 continue
             self.trace.packets += 1
+            if not value:
+                continue
             try:
                 self._packet(Message(value), depth)
             except WireError as error:

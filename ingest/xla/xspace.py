@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -73,11 +74,16 @@ def read(data: bytes) -> Recording:
     """Decode a whole profile. A damaged plane, line or event is counted in the report, and nothing of it is taken."""
     recording = Recording([], "xplane")
     kept: dict[int, list[Value]] = {PLANES: [], ERRORS: [], WARNINGS: [], HOSTS: []}
+    empty = Counter[int]()
     with _Counted(recording.report, "end of the file"):
-        for number, value in fields(data):
+        for number, value in fields(data, empty):
             if number not in kept:
                 _add_new("profile", {number}, recording.report)
-            kept.get(number, []).append(value)
+            if value == b"":
+                empty[number] += 1
+            else:
+                kept.get(number, []).append(value)
+    recording.report.add("skipped", "empty field of a profile", empty.total())
     found = [_plane(value, recording.report) for value in kept[PLANES] if isinstance(value, bytes)]
     planes = [one for one in found if one is not None]
     recording.planes = [plane for plane, _ in planes]
@@ -115,7 +121,7 @@ def _plane(data: bytes, report: Report) -> tuple[Plane, Message] | None:
         metadata = _metadata(message, report)
         own = Report() if name.startswith(INTERNAL) else report
         stats = dict(_stats(message.parts(6), metadata.stats, own))
-        lines = [_line(part, metadata, report) for part in message.parts(3)]
+        lines = [_line(part, metadata, report) for part in message.parts(3) if part]
     except WireError as error:
         report.add("lost", "plane: damaged", 1, f"{name}: {error}")
         return None

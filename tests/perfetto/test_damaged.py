@@ -113,3 +113,12 @@ def test_other_bytes_are_no_perfetto_trace(tmp_path: Path, data: bytes) -> None:
 def test_tracks_alone_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="without GPU work"):
         read(tmp_path, track(1, "main", 1, 1))
+
+
+def test_empty_packets_are_counted_and_cost_nothing(tmp_path: Path) -> None:
+    packed = message((1, message((50, zlib.compress(b"\x0a\x00" * 1_000_000)))))
+    before = read(tmp_path, rocprofv3()).report("read")["packets"]
+    trace = read(tmp_path, rocprofv3() + b"\x0a\x00" * 5_000_000 + packed + b"\x12\x00" * 3)
+    assert trace.report("read")["packets"] == before + 6_000_001
+    assert trace.report("skipped")["packets field 2 of the trace: new to this version of kerneldb"] == 3
+    assert trace.launches.height == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import tracemalloc
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,21 @@ def test_other_bytes_are_not_taken(data: bytes, tmp_path: Path) -> None:
 def test_the_wire_format_refuses_what_is_no_message(data: bytes) -> None:
     with pytest.raises(WireError):
         list(fields(data))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 32_768, 32_769, 32_770, 1_000_000])
+def test_a_run_of_empty_fields_is_passed_over_at_once(count: int) -> None:
+    passed = Counter[int]()
+    found = [*fields(b"\x10\x07" + b"\x0a\x00" * count + b"\x12\x00\x0a\x01\x00", passed)]
+    assert found == [(2, 7), (1, b""), (2, b""), (1, b"\x00")]
+    assert passed.total() == passed[1] == count - 1
+
+
+def test_empty_planes_and_lines_are_counted_and_cost_nothing(tmp_path: Path) -> None:
+    more = message((1, message((2, "/device:GPU:1"), (3, [b""] * 1000))))
+    trace = read(tmp_path, space(direct(), more + b"\x0a\x00" * 100_000))
+    assert trace.report("skipped")["empty field of a profile"] == 100_000
+    assert trace.launches.height == 4
 
 
 @pytest.mark.parametrize("number", [0, 1, 127, 128, 300, (1 << 63) - 1, (1 << 64) - 1])
