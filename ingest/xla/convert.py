@@ -131,7 +131,7 @@ class Conversion:
         PLANES.account({name: n for name, n in named.items() if PLANES.reason(name) != "read"}, report)
         self._numbers = self.recording.numbers()
         moved = sum(number != device for (_, number), device in self._numbers.items())
-        report.add("note", "GPUs with another number: several machines have one of this number", moved)
+        report.add("note", "GPUs with another number: several have the same one, or none can have it", moved)
         activities = self._activities()
         if activities.is_empty():
             raise _refused(self.recording, label)

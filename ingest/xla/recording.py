@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from kerneldb.ingest import digits
+from kerneldb.ingest.launches import INT32_MAX
 from kerneldb.ingest.output import Report
 
 if TYPE_CHECKING:
@@ -101,12 +102,12 @@ class Recording:
         return [plane for plane in self.planes if HOST.fullmatch(plane.name)]
 
     def numbers(self) -> dict[tuple[str, int], int]:
-        """The number of each GPU, by machine and number there: its own, or a free one where two machines have it."""
+        """The number of each GPU, by machine and number there: its own, or a free one where two have it or none can."""
         found = dict.fromkeys((plane.host, plane.device) for plane in self.gpus if plane.device is not None)
-        free = itertools.count(max((number for _, number in found), default=0) + 1)
+        free = itertools.count(max((number for _, number in found if number <= INT32_MAX), default=0) + 1)
         taken: set[int] = set()
         numbers = {}
         for host, number in found:
-            numbers[host, number] = next(free) if number in taken else number
+            numbers[host, number] = next(free) if number in taken or number > INT32_MAX else number
             taken.add(number)
         return numbers

@@ -100,6 +100,14 @@ def test_a_start_that_no_clock_says_is_unknown(tmp_path: Path, start: int) -> No
     assert (row["base_ns"], row["clock"]) == (None, "capture")
 
 
+@pytest.mark.parametrize("number", ["9" * 5000, "2147483648"])
+def test_a_gpu_with_a_number_that_none_has_gets_a_free_one(tmp_path: Path, number: str) -> None:
+    other = Plane(f"/device:GPU:{number}", {f"Stream #{number}(Compute)": direct()})
+    trace = read(tmp_path, space(direct(), other.encoded()))
+    assert sorted(trace.launches["device"].to_list()) == [0] * 4 + [1] * 4
+    assert trace.report("note")["GPUs with another number: several have the same one, or none can have it"] == 1
+
+
 def test_details_that_are_no_numbers_are_unknown(tmp_path: Path) -> None:
     details = "regs:-5 static_shared:x dynamic_shared:1 grid:1,2 block:99999999999,1,1 occ_pct:nan"
     event = Event("k", 1, 5, {"kernel_details": details, "correlation_id": "$$", "hlo_op": "k"})
