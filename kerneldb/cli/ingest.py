@@ -112,11 +112,10 @@ def ingest(
 
     PATH is a trace file, a zip, or a folder with any of them; the content says which profiler wrote it. A trace whose
     content is in the database already is left as it is, whatever its name. A trace is stored whole or not at all, and a
-    file that cannot be read does not stop the others; the exit code is then 1. What only other tools read of a folder,
-    such as *.nsys-rep, is left out: a line says so, and the exit code stays 0. Several large traces are read at once,
+    file that cannot be read does not stop the others; the exit code is then 1. Several large traces are read at once,
     by as many processes as there are cores and GiB of free memory, and stored in the order given.
 
-    stdout gets a row per trace; progress and a summary of each trace go to stderr.
+    stdout gets a row per trace; stderr progress, summaries, and what of a folder only other tools read (no error).
 
     \b
       kerneldb ingest examples/decoder-h200.json.gz
@@ -130,7 +129,6 @@ def ingest(
     )
     (address, paths), outcomes = _ray(ray, paths), []
     database = open_database(create=True, lock_timeout=lock_timeout)
-    note_left_out(paths)
     with Progress(quiet=quiet) as progress:
         for outcome in _found(database, paths, wanted, progress, address):
             progress.clear()
@@ -184,6 +182,7 @@ def _emit(outcomes: Sequence[Outcome], output: Output, *, quiet: bool) -> None:
 def _found(
     database: Database, paths: Sequence[Path], wanted: IngestOptions, progress: Progress, address: str | None
 ) -> Iterator[Outcome]:
+    note_left_out(paths)
     if address is None:
         return database.ingest_each(paths, wanted, progress)
     return database.ingest_with_ray(paths, wanted, address or None)

@@ -11,7 +11,6 @@ import pytest
 from kerneldb import ingest
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest import Options
-from tests.fuzz.corpus import FORMATS
 from tests.rocprof.conversion import converted, launch_rows
 
 if TYPE_CHECKING:
@@ -395,13 +394,11 @@ def test_channels_of_a_counter_are_its_instances(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("column", ["Node_Id", "Logical_Node_Id"])
 def test_a_number_of_an_agent_that_is_none_is_counted(tmp_path: Path, column: str) -> None:
-    for name, content in FORMATS["rocprof-csv"].all()[0].items():
-        header, *rows = content.decode().splitlines()
-        if name == "run_agent_info.csv":
-            cells = rows[-1].split(",")
-            cells[header.replace('"', "").split(",").index(column)] = "9" * 5000
-            rows[-1] = ",".join(cells)
-        written(tmp_path / name, "\n".join([header, *rows, ""]))
+    header, *rows = AGENTS.splitlines()
+    cells = rows[-1].split(",")
+    cells[header.replace('"', "").split(",").index(column)] = "9" * 5000
+    written(tmp_path / "x_agent_info.csv", "\n".join([header, *rows[:-1], ",".join(cells), ""]))
+    written(tmp_path / "x_kernel_trace.csv", KERNELS_63)
     found = converted(tmp_path)
     reason = f"cell of column {column.lower()} that is no number of an agent"
     assert found.report("unread")[reason] == 1
