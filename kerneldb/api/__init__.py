@@ -15,6 +15,7 @@ from kerneldb.api.notebook import InNotebooks
 from kerneldb.api.result import BATCH_ROWS, Result
 from kerneldb.api.store import WarehouseStore, place_of
 from kerneldb.errors import KerneldbError
+from kerneldb.output.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -70,7 +71,7 @@ class Database(InNotebooks):
 
     def __repr__(self) -> str:
         """The class and the place."""
-        return f"<Database {self._store.place}>"
+        return f"<Database {escape(str(self._store.place))}>"
 
     def __enter__(self) -> Self:
         """The database; leaving the context lets its file go."""

@@ -6,6 +6,7 @@ import collections
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.errors import UsageError
+from kerneldb.output.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +49,7 @@ class Result:
 
     def __repr__(self) -> str:
         """Columns and size, not the data."""
-        return f"<Result: {len(self):,} rows; {', '.join(self.columns)}>"
+        return f"<Result: {len(self):,} rows; {escape(', '.join(self.columns))}>"
 
     def _repr_html_(self) -> str:
         """The first rows as a table, for notebooks."""

@@ -108,6 +108,6 @@ def _cell(column: Column, value: object) -> str:
 
 def _plain(text: str) -> str:
     """Text that Markdown and HTML leave as it is."""
-    for character in "\\|`*_<[":
+    for character in "\\|`*_<[~":
         text = text.replace(character, "\\" + character)
     return escape(text.replace("\n", " "))

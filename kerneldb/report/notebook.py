@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.errors import KerneldbError, UsageError
 from kerneldb.output import opened
+from kerneldb.output.text import escape
 from kerneldb.report import changes, charts, gather, html, require
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Page:
         self.html = html.page(report)
 
     def __repr__(self) -> str:
-        return f"<Page: {self.title}, {len(self.html) / 1e6:.1f} MB>"
+        return f"<Page: {escape(self.title)}, {len(self.html) / 1e6:.1f} MB>"
 
     def _repr_html_(self) -> str:
         frame = f'sandbox="allow-scripts" style="width: 100%; height: {HEIGHT}px; border: 0"'

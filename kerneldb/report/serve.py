@@ -306,7 +306,7 @@ def _query(database: Database, asked: Any) -> Response:
     table = result.head(ROWS).to_arrow()
     values = [list(map(_exact, python_values(column))) for column in table.columns]
     answer = {
-        "columns": [{"name": field.name, "type": str(field.type)} for field in table.schema],
+        "columns": [{"name": harmless(field.name), "type": str(field.type)} for field in table.schema],
         "rows": list(zip(*values, strict=True)),
         "n": len(result),
         "hints": database.absent_texts(sql) if says_nothing(result.to_arrow()) else [],
@@ -357,7 +357,9 @@ def _exact(value: Any) -> Any:
     if isinstance(value, int):
         return value
     text = value if isinstance(value, str) else records.encode(value).decode()
-    return value if len(text) <= LONGEST else f"{text[:LONGEST]}… (the first {LONGEST:,} of {len(text):,} characters)"
+    if len(text) > LONGEST:
+        return f"{harmless(text[:LONGEST])}… (the first {LONGEST:,} of {len(text):,} characters)"
+    return harmless(value) if isinstance(value, str) else value
 
 
 def _page(name: str, **given: Any) -> Response:

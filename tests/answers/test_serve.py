@@ -275,6 +275,15 @@ def test_what_is_no_json_is_refused(port: int, body: bytes) -> None:
     assert (found.status, found.text.startswith("not JSON: ")) == (400, True)
 
 
+def test_rows_of_a_statement_are_shown_harmlessly(port: int) -> None:
+    found = known(
+        port, "/api/query", json.dumps({"sql": "SELECT 'a\u202eb\x1b[2Jé' AS \"c\u202e\", 'x\ny' AS d"}).encode()
+    )
+    answer = json.loads(found.text)
+    assert [one["name"] for one in answer["columns"]] == ["c\\u202e", "d"]
+    assert answer["rows"] == [["a\\u202eb\\x1b[2Jé", "x\ny"]]
+
+
 def test_numbers_beyond_64_bits_name_nothing(port: int) -> None:
     found = known(port, "/api/timeline/launched?name=first&kind=operators&id=1e300")
     assert (found.status, found.text) == (200, "null")

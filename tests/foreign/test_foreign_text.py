@@ -20,6 +20,7 @@ from kerneldb.cli.root import tree
 from kerneldb.output import Output, write
 from kerneldb.output.text import escape, harmless
 from kerneldb.report import charts
+from tests.answers.plain_traces import Recording
 from tests.foreign.texts import OWNED, TEXTS, is_harmless
 
 if TYPE_CHECKING:
@@ -216,3 +217,12 @@ def test_the_page_of_a_plot_has_no_markup_of_names(tmp_path: Path) -> None:
     page = Page((tmp_path / "plot.html").read_text(encoding="utf-8"))
     assert set(page.elements) <= {"html", "head", "meta", "title", "style", "script", "body", "div"}
     assert page.elements.count("script") == 2
+
+
+def test_what_a_prompt_of_python_shows_is_escaped(tmp_path: Path) -> None:
+    database = kerneldb.open(tmp_path / "a\x1b]0;owned\x07.duckdb")
+    database.ingest(Recording().write(tmp_path / "made.json"), name="t\x1b[2J")
+    shown = [
+        repr(one) for one in (database, database.sql('SELECT 1 AS "\x1b]0;owned\x07"'), database.report("t\x1b[2J"))
+    ]
+    assert [text for text in shown if not text.isprintable()] == []
