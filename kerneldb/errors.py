@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from kerneldb.shell import file, kerneldb
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -54,8 +55,8 @@ def no_such(what: str, name: str, known: Collection[str]) -> UsageError:
     """The error of a name that none of `known` is, with those that are nearest; a file is to be read first."""
     with contextlib.suppress(OSError):  # too long for a file
         if what == "trace" and Path(name).is_file():
-            remedy = f"kerneldb ingest {shlex.quote(name)} puts it there"
-            return UsageError(f"{name} is a file, not a trace of the database: {remedy}")
+            remedy = kerneldb("ingest", file(name))
+            return UsageError(f"{name} is a file, not a trace of the database: {remedy} puts it there")
     near = difflib.get_close_matches(name, known, NEAR, 0.4)
     other = "; kerneldb traces lists them" if what == "trace" and known else ""
     return UsageError(

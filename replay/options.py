@@ -11,6 +11,8 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kerneldb.shell import valued
+
 CACHES: Final = ("cold", "warm", "mixed")
 
 
@@ -115,7 +117,7 @@ class Options:
                 found.append(name if value else f"--no-{name[2:]}")
             else:
                 for one in value if isinstance(value, tuple) else (value,):
-                    found += [name, f"{one:g}" if isinstance(one, float) else str(one)]
+                    found += valued(name, f"{one:g}" if isinstance(one, float) else str(one))
         return found
 
 

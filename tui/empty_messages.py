@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Final, Literal
 
+from kerneldb.shell import kerneldb
 from kerneldb.tui.numbers import safe
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ SUMS_HAVE_NO_LAUNCHES: Final = {
 def no_traces(path: str) -> str:
     """What to type into a file without traces."""
     commands = (
-        f"kerneldb --db {path} ingest trace.json.gz   PyTorch",
-        f"kerneldb --db {path} ingest report.sqlite   nsys export, ncu CSV",
-        f"kerneldb --db {path} ingest results.db      rocprofv3, rocpd",
+        f"{kerneldb('ingest', 'trace.json.gz', database=path)}   PyTorch",
+        f"{kerneldb('ingest', 'report.sqlite', database=path)}   nsys export, ncu CSV",
+        f"{kerneldb('ingest', 'results.db', database=path)}      rocprofv3, rocpd",
     )
     width = max(map(len, commands))
     lines = "\n".join(command.ljust(width, NO_BREAK) for command in commands)

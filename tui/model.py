@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import shlex
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from kerneldb.shell import kerneldb, valued
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,13 +87,13 @@ class Choice:
 
     def arguments(self) -> list[str]:
         """The options of the command line that select the same: `--where TEXT --trace NAME …`."""
-        where = ["--where", self.where.strip()] if self.where.strip() else []
-        return where + [part for name in self.traces for part in ("--trace", name)]
+        where = valued("--where", self.where.strip()) if self.where.strip() else []
+        return where + [part for name in self.traces for part in valued("--trace", name)]
 
 
 def command_line(database: str, arguments: Sequence[str], choice: Choice | None = None) -> str:
     """A line for the shell: `kerneldb --db FILE ARGUMENTS --where TEXT`."""
-    return shlex.join(["kerneldb", "--db", database, *arguments, *(choice.arguments() if choice else [])])
+    return kerneldb(*arguments, *(choice.arguments() if choice else []), database=database)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from kerneldb.ingest.pytorch.convert import convert as convert_trace
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source
 from kerneldb.recordings import EAGER, NAME, POWER, Measurement, Part, Reading, Recording, Traced
+from kerneldb.shell import file, kerneldb
 from kerneldb.times import Guard
 
 AROUND: Final = ("idle", "context", "gap")
@@ -38,7 +39,7 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     recording = recordings.load(path.parent)
     part, trace = next((one for one in recording.traced if one[1].file == path.name), (None, None))
     if part is None or trace is None:
-        message = f"{path}: says what is in a recording. Give its folder: kerneldb ingest {path.parent}"
+        message = f"{path}: says what is in a recording. Give its folder: {kerneldb('ingest', file(path.parent))}"
         if not recordings.present(path.parent, recording):
             message = (
                 f"{path.parent}: a recording without a finished workload. Go on with it: kerneldb record … --resume"

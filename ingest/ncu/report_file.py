@@ -25,6 +25,7 @@ from kerneldb.ingest.ncu.table import Log
 from kerneldb.ingest.output import Report
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, digest
+from kerneldb.shell import command_line, file
 
 Action = tuple[Kernel, list[Measure], dict[str, Any], pl.DataFrame]
 """A launch, its metrics, attributes of its device, and rows of `source_counters`."""
@@ -68,9 +69,10 @@ def _module(path: Path) -> Any:
     try:
         return importlib.import_module(MODULE)
     except ImportError as error:
+        printing = command_line(["ncu", "--import", file(path.name), "--page", "raw", "--csv"])
         message = (
             f"{path}: a report of Nsight Compute is read through `pip install ncu-report`. Without it, "
-            f"print the report: `ncu --import {path.name} --page raw --csv > {path.stem}.raw.csv`."
+            f"print the report: `{printing} > {command_line([file(f'{path.stem}.raw.csv')])}`."
         )
         raise UnreadableTraceError(message) from error
 

@@ -25,6 +25,7 @@ from kerneldb.ingest.nsys.tables import LEDGER, account
 from kerneldb.ingest.output import File, Output, Report
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source, digest
+from kerneldb.shell import command_line
 
 STRINGS: Final = {"id": pl.Int64, "value": pl.String}
 STORED: Final = {"kernel": "kernel", "memcpy": "copy", "memset": "fill", "graph": "CUDA graph"}
@@ -165,8 +166,9 @@ def _count(output: Output, activities: Activities, calls: Calls, ranges: Ranges,
 def _refuse_nameless(tables: Store, place: Path, form: str) -> None:
     """Kernels, calls and ranges have numbers in place of names, which nothing else tells."""
     if sniff.is_nameless(tables.names()):
+        again = command_line(["nsys", "export", "--type", form, "FILE.nsys-rep"])
         message = (
             f"{place}: an export of Nsight Systems without the table StringIds, which has the names of kernels and "
-            f"calls. Export all tables: `nsys export --type {form} FILE.nsys-rep`."
+            f"calls. Export all tables: `{again}`."
         )
         raise UnreadableTraceError(message)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Final
@@ -18,14 +17,15 @@ from kerneldb.ingest.columns import schema
 from kerneldb.ingest.delimited import NO_END
 from kerneldb.ingest.launches import IDENTITY, Signer, with_occupancy
 from kerneldb.ingest.nsys import reports, sniff, store, sums
-from kerneldb.ingest.nsys.text import PRINT_AGAIN, Reader, Table
+from kerneldb.ingest.nsys.text import Reader, Table, print_again
 from kerneldb.ingest.output import File, Output, Report
 from kerneldb.ingest.readers import Options, Progress
 from kerneldb.ingest.source import Source
+from kerneldb.shell import command_line, file
 
 READER_VERSION: Final = 2
 VENDOR: Final = "NVIDIA"
-EXPORT: Final = "Export it: `nsys export --type sqlite --output {output} {file}`, or print a report of kernels."
+EXPORT: Final = "Export it: `{line}`, or print a report of kernels."
 RECORD: Final = "Record with `nsys profile --trace=cuda,nvtx`."
 CALLS: Final = frozenset({"cuda_api_trace", "vulkan_api_trace", "mpi_event_trace"})
 RANGES: Final[Mapping[str, Callable[[Table, pl.DataFrame], pl.DataFrame]]] = {
@@ -101,7 +101,8 @@ def _nothing(survey: Reader, filled: Set[int]) -> NotATraceError:
     label = survey.source.label
     capture, named, _ = sniff.from_file_name(sniff.base_name(survey.source.path))
     stem = capture or "FILE"
-    export = EXPORT.format(output=shlex.quote(f"{stem}.sqlite"), file=shlex.quote(f"{stem}.nsys-rep"))
+    words = "nsys", "export", "--type", "sqlite", "--output", file(f"{stem}.sqlite"), file(f"{stem}.nsys-rep")
+    export = EXPORT.format(line=command_line(words))
     empty = [table.report for table in survey.tables if table.number not in filled and table.report in USEFUL]
     if survey.source.decompressed_bytes == 0:
         message = f"{label}: an empty report: nsys writes one where the recording has no such data. {export}"
@@ -145,7 +146,7 @@ class _Conversion:
                 self._take(table, rows)
             except PolarsError as error:
                 message = f"{self._source.label}: the report {table.report} holds a row that cannot be read "
-                message += f"({str(error).splitlines()[0]}). {PRINT_AGAIN.format(report=table.report)}"
+                message += f"({str(error).splitlines()[0]}). {print_again(table.report)}"
                 raise UnreadableTraceError(message) from error
             self._rows += rows.height
             self._report.add("stored", f"row of {table.report}", rows.height)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
-
 from kerneldb.errors import NotATraceError
 from kerneldb.ingest.nsys import sniff
 from kerneldb.ingest.readers import Head
+from kerneldb.shell import command_line, file
 
 
 def refusal(head: Head) -> NotATraceError:
@@ -15,9 +14,9 @@ def refusal(head: Head) -> NotATraceError:
     stem = next((name.removesuffix(one) for one in sniff.REPORT_ENDINGS if name.endswith(one)), head.path.stem)
     version = sniff.writer_of(head)
     writer = f" ({version})" if version else ""
+    words = "nsys", "export", "--type", "sqlite", "--output", file(f"{stem}.sqlite"), file(name)
     message = (
         f"{head.path}: a report file of Nsight Systems, which only nsys reads. Export it: "
-        f"`nsys export --type sqlite --output {shlex.quote(f'{stem}.sqlite')} {shlex.quote(name)}`. "
-        f"It needs an nsys that is not older than the writer{writer}."
+        f"`{command_line(words)}`. It needs an nsys that is not older than the writer{writer}."
     )
     return NotATraceError(message)

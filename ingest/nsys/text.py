@@ -23,6 +23,7 @@ from kerneldb.ingest import nested
 from kerneldb.ingest.delimited import is_whole
 from kerneldb.ingest.nsys import sniff
 from kerneldb.ingest.source import Source, require_whole
+from kerneldb.shell import command_line, valued
 
 PIECE_BYTES: Final = 8 << 20
 OBJECT_BYTES: Final = 1 << 16
@@ -30,7 +31,6 @@ ENDS: Final = re.compile(rb"\n(?=\n|Processing \[|Exporting \[|Using |Generating
 JSON_END: Final = re.compile(rb"\n\](?=\n|$)|\}\](?=\n|$)")
 SKIPPED: Final = re.compile(r"SKIPPED: (.*)")
 NOISE: Final = re.compile(r"^(?:Using |Generating |NOTICE|WARNING|\[\d+/\d+\]|\s*$)")
-PRINT_AGAIN: Final = "Print it again: `nsys stats --format csv --output . --report {report} FILE.nsys-rep`."
 RANGE: Final = "NVTX Range"
 NAMES: Final = frozenset({"Name", "Operation", "Kernel Name", RANGE, "Range", "NameTree"})
 """Columns that may hold any text; in the others, `None` is what nsys of 2021 and 2022 printed for NULL."""
@@ -93,7 +93,7 @@ class Reader:
         yield from self._consume(final=True)
         if self._announced is not None:
             message = f"{self.source.label}: the text ends before the report {self._announced[0]}, so it is cut. "
-            raise UnreadableTraceError(message + PRINT_AGAIN.format(report=self._announced[0]))
+            raise UnreadableTraceError(message + print_again(self._announced[0]))
 
     def frames(self, wanted: frozenset[int]) -> Iterator[tuple[Table, pl.DataFrame]]:
         """The rows of the reports with these numbers, parsed."""
@@ -153,7 +153,7 @@ class Reader:
         unclear = ", ".join(one.printed for one in described if one.is_unclear)
         if unclear:
             message = f"{self.source.label}: the report {name} has columns in units that are not known ({unclear}). "
-            raise NotATraceError(message + PRINT_AGAIN.format(report=name))
+            raise NotATraceError(message + print_again(name))
         self._table = Table(len(self.tables), name, arguments, tuple(described), line)
         self.tables.append(self._table)
         self._announced = None
@@ -164,7 +164,7 @@ class Reader:
             report = self._announced[0] if self._announced else self._named[1] or "cuda_gpu_kern_sum"
             message = (
                 f"{self.source.label}: a table made for reading, where names are cut and numbers follow the system's "
-                f"language. {PRINT_AGAIN.format(report=report)}"
+                f"language. {print_again(report)}"
             )
             raise NotATraceError(message)
         if self._announced is not None and line.count(",") + line.count("\t") > 1:
@@ -216,7 +216,7 @@ class Reader:
 
     def _cut(self, table: Table) -> UnreadableTraceError:
         message = f"{self.source.label}: the text ends inside a row of the report {table.report}, so it is cut. "
-        return UnreadableTraceError(message + PRINT_AGAIN.format(report=table.report))
+        return UnreadableTraceError(message + print_again(table.report))
 
     def _parsed(self, table: Table, rows: bytes) -> pl.DataFrame:
         names = [one.name for one in table.columns]
@@ -226,7 +226,7 @@ class Reader:
             self._check_width(table, rows)
             reason = str(error).splitlines()[0]
             message = f"{self.source.label}: the report {table.report} holds a row that cannot be read ({reason}). "
-            raise UnreadableTraceError(message + PRINT_AGAIN.format(report=table.report)) from error
+            raise UnreadableTraceError(message + print_again(table.report)) from error
         if table.line != "[" and frame[names[-1]].null_count():  # the parser fills up what a short row lacks
             self._check_width(table, rows)
         values = [name for name in frame.columns if name not in NAMES]
@@ -244,7 +244,7 @@ class Reader:
             f"{self.source.label}: line {self._first_line + odd[0]} has {odd[1]} where the report {table.report} has "
             f"{len(table.columns)}: the text is cut or damaged there. "
         )
-        raise UnreadableTraceError(message + PRINT_AGAIN.format(report=table.report))
+        raise UnreadableTraceError(message + print_again(table.report))
 
 
 class _Commas(csv.excel):
@@ -297,3 +297,9 @@ def _json(rows: bytes, table: Table) -> pl.DataFrame:
 
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
+
+
+def print_again(report: str) -> str:
+    """What to do about a report that cannot be read: its name is from the file."""
+    words = "nsys", "stats", "--format", "csv", "--output", ".", *valued("--report", report), "FILE.nsys-rep"
+    return f"Print it again: `{command_line(words)}`."

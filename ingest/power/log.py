@@ -18,6 +18,7 @@ from kerneldb.ingest import digits
 from kerneldb.ingest.delimited import NO_END
 from kerneldb.ingest.readers import Progress
 from kerneldb.ingest.source import Source
+from kerneldb.shell import command_line, file
 
 if TYPE_CHECKING:
     from kerneldb.ingest.output import Report
@@ -112,14 +113,13 @@ SCREEN_LINES: Final = 10
 """The screen of nvidia-smi begins a file; further down, it is part of what another program or a person wrote."""
 INDEX_LIKE: Final = 32
 SLICE_ROWS: Final = 65_536
+QUERY_HEADER: Final = "timestamp, index, power.draw [W]"
+DMON_HEADER: Final = "#Date Time gpu pwr gtemp mtemp sm mem enc dec jpg ofa mclk pclk"
 NO_HEADER: Final = (
     "a log without header line (`noheader`), and its cells do not show what the columns are. Put the header above it, "
-    "for example: sed -i '1i timestamp, index, power.draw [W]' {path}"
+    "for example: "
 )
-NO_DMON_HEADER: Final = (
-    "rows of `nvidia-smi dmon` without header line. Put the header above it, "
-    "for example: sed -i '1i #Date Time gpu pwr gtemp mtemp sm mem enc dec jpg ofa mclk pclk' {path}"
-)
+NO_DMON_HEADER: Final = "rows of `nvidia-smi dmon` without header line. Put the header above it, for example: "
 LOG_AGAIN: Final = (
     "nvidia-smi --query-gpu=timestamp,index,uuid,name,power.draw,clocks.sm --format=csv -lms 100 -f power.csv"
 )
@@ -330,9 +330,11 @@ def _without_header(one: Source, head: list[str]) -> Layout:
     found = guessed(rows)
     if found is not None:
         return found
-    problem = SCREENSHOT if is_screen(head) else NO_HEADER if rows else NO_DMON_HEADER
-    message = f"{one.label}: {problem.format(path=one.path)}"
-    raise NotATraceError(message)
+    if is_screen(head):
+        raise NotATraceError(f"{one.label}: {SCREENSHOT}")
+    problem, above = (NO_HEADER, QUERY_HEADER) if rows else (NO_DMON_HEADER, DMON_HEADER)
+    remedy = command_line(["sed", "-i", f"1i {above}", file(one.path)])
+    raise NotATraceError(f"{one.label}: {problem}{remedy}")
 
 
 def _lines(one: Source, report: Report, progress: Progress | None) -> Iterator[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api import queries
 from kerneldb.errors import SelectionError, UsageError
 from kerneldb.gpus import counting
+from kerneldb.shell import command_line, file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +66,7 @@ class NcuCommand:
     @property
     def line(self) -> str:
         """The line, quoted for a POSIX shell."""
-        return shlex.join(self.arguments)
+        return command_line(self.arguments)
 
 
 def bounds(
@@ -164,7 +164,7 @@ def _refuse_amd(kernels: Sequence[dict[str, Any]], functions: Sequence[str]) -> 
     """Raise UsageError where all kernels ran on AMD GPUs, with the line that counts there."""
     amd = [row.pop("is_amd", False) for row in kernels]
     if all(amd):
-        names = shlex.quote("|".join(re.escape(name) for name in functions))
+        names = command_line(["|".join(re.escape(name) for name in functions)])
         raise UsageError(
             "Nsight Compute counts on NVIDIA GPUs, and these kernels ran on AMD ones; there (rocprofv3 --list-avail "
             f"names counters): rocprofv3 --pmc COUNTERS --kernel-include-regex {names} --output-format csv -- PROGRAM"
@@ -212,7 +212,7 @@ def _arguments(functions: Sequence[str], count: int, wanted: Counting) -> tuple[
         *("--kernel-name-base", "function", "--kernel-name", kernel_filter(functions)),
         *("--filter-mode", "per-launch-config", "--launch-count", str(count)),
         *(*sections, "--metrics", ",".join(counting.METRICS)),
-        *("--csv", "--page", "raw", "--log-file", wanted.log_file),
+        *("--csv", "--page", "raw", "--log-file", file(wanted.log_file)),
         *wanted.program,
     )
 

@@ -12,6 +12,7 @@ from kerneldb.reconciliation import Reconciled
 from kerneldb.reconciliation.components import FIGURES, Component
 from kerneldb.reconciliation.jobs import Job
 from kerneldb.reconciliation.kernels import Kernel, groups, longest
+from kerneldb.shell import kerneldb, valued
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -39,10 +40,7 @@ NO_LAUNCHES: Final = (
     "the traces of the measured workloads hold no GPU activity, so there are no kernels to sum; measure and trace on "
     "a GPU"
 )
-NOTHING_REPLAYED: Final = (
-    "{trace}, {workload}: none of its kernels was replayed on {gpu}; replay them with: "
-    "kerneldb replay --trace {kernels_trace}"
-)
+NOTHING_REPLAYED: Final = "{trace}, {workload}: none of its kernels was replayed on {gpu}; replay them with: {replay}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,7 +90,8 @@ class Reconciliation:
             ]
             if all(row["value"] == 0 for row in times):
                 facts = {**one.facts, "gpu": one.facts["gpu"] or "its GPU"}
-                yield NOTHING_REPLAYED.format(trace=one.trace, workload=one.workload, **facts)
+                replay = kerneldb("replay", *valued("--trace", f"{one.facts['kernels_trace']}"))
+                yield NOTHING_REPLAYED.format(trace=one.trace, workload=one.workload, replay=replay, **facts)
 
 
 def reconciliation(

@@ -6,12 +6,12 @@ import contextlib
 import dataclasses
 import difflib
 import json
-import shlex
 from typing import TYPE_CHECKING, Any
 
 from kerneldb.api.queries import ask, require_traces
 from kerneldb.errors import UsageError
 from kerneldb.output.text import escape
+from kerneldb.shell import Name, kerneldb, valued
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -118,8 +118,8 @@ def find(warehouse: Warehouse, text: str, traces: Sequence[str] = ()) -> str:
         kernels = {row["kernel"] or "" for row in ask(warehouse, "signature_ids", {"text": "", **within})}
         near = "\n".join(f"  {escape(name)}" for name in difflib.get_close_matches(text, kernels, 3, 0.4))
         if {"name": text} in ask(warehouse, "trace_names"):
-            name = shlex.quote(text)
-            raise UsageError(f"{text} is a trace, not a kernel: kerneldb why {name}, kerneldb top --trace {name}")
+            remedies = kerneldb("why", Name(text)), kerneldb("top", *valued("--trace", text))
+            raise UsageError(f"{text} is a trace, not a kernel: {', '.join(remedies)}")
         of = f" of {', '.join(traces)}" if traces else ""
         message = f"no kernel{of} has {text!r} in its name, and no signature id starts with it; " + (
             f"near names:\n{near}" if near else "kerneldb top --by signature lists them"

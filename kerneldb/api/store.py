@@ -12,6 +12,7 @@ from kerneldb.api.ingestion import read_part
 from kerneldb.api.queries import ask
 from kerneldb.errors import WarehouseMissingError
 from kerneldb.files import inode_of, remove_stale_spools, stamp_of
+from kerneldb.shell import kerneldb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,8 +59,8 @@ class WarehouseStore:
     def existing(self) -> Warehouse:
         """The warehouse of an existing database. Raises WarehouseMissingError."""
         if not self.place.is_lake and not self.path.exists():
-            message = f"{self.path}: no such database; create it with: kerneldb --db {self.path} ingest TRACE"
-            raise WarehouseMissingError(message)
+            remedy = kerneldb("ingest", "TRACE", database=self.path)
+            raise WarehouseMissingError(f"{self.path}: no such database; create it with: {remedy}")
         from kerneldb.warehouse import Warehouse
 
         return self._current(Warehouse.open)

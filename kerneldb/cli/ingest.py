@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import click
 from kerneldb.cli.console import MEGABYTE, NAMED, Progress, emit, emit_columns, note, plural
 from kerneldb.cli.options import lock_timeout_option, open_database, output_options, pairs
 from kerneldb.cli.root import cli, refuse
+from kerneldb.shell import Name, file, kerneldb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -231,7 +231,7 @@ def warnings(outcome: Outcome, wanted: IngestOptions) -> Iterator[str]:
     if outcome.launches == 0 and any("power samples" in entry.reason for entry in outcome.report):
         yield from (f"{outcome.trace}: {entry.reason}" for entry in outcome.report if entry.outcome == "note")
     elif outcome.launches == 0 and not outcome.sums:
-        yield f"{outcome.trace}: no GPU activity in it; see: kerneldb db doctor {outcome.path}"
+        yield f"{outcome.trace}: no GPU activity in it; see: {kerneldb('db', 'doctor', file(outcome.path))}"
 
 
 def _links(trace: str, linked: Sequence[Linked]) -> Iterator[str]:
@@ -246,10 +246,11 @@ def _links(trace: str, linked: Sequence[Linked]) -> Iterator[str]:
         yield f"{trace}: of one job with {_others(ranks)} ({ranks[0].evidence}; run {ranks[0].run})"
     if apart and not ranks:
         is_one_job = len({one.rank for one in apart}) == len(apart)
-        names = shlex.join([trace, *(one.other for one in apart)]) if is_one_job else f"{shlex.quote(trace)} OTHER"
+        others = (one.other for one in apart) if is_one_job else ("OTHER",)
+        joining = kerneldb("traces", *map(Name, (trace, *others)), "--run", "NAME")
         yield (
             f"{trace}: may be of one job with {_others(apart)}, but nothing proves it ({apart[0].evidence}); "
-            f"if it is: kerneldb traces {names} --run NAME"
+            f"if it is: {joining}"
         )
 
 
@@ -305,4 +306,5 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
         first = max(skipped, key=lambda entry: (entry.reason.endswith(UNKNOWN), entry.n))
         part = "" if len(skipped) == 1 else f", {first.n:,} of them"
         left = plural(sum(entry.n for entry in skipped), "row or event", "rows or events")
-        yield f"{left} left out{part}: {first.reason} (kerneldb traces {shlex.quote(outcome.trace or '')} --report)"
+        told = kerneldb("traces", Name(outcome.trace or ""), "--report")
+        yield f"{left} left out{part}: {first.reason} ({told})"

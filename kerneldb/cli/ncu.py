@@ -10,6 +10,7 @@ from kerneldb.cli.console import emit, emit_rows, emit_text, note, note_nothing,
 from kerneldb.cli.options import READ_WAIT_S, limit_option, open_database, output_options, phases, selection_options
 from kerneldb.cli.root import ncu
 from kerneldb.output import Output
+from kerneldb.shell import file, kerneldb
 
 if TYPE_CHECKING:
     from kerneldb.api import Result
@@ -60,7 +61,7 @@ def command(
         note("sums have no grids and no order: --launch-count covers the worst case; a lower value may miss kernels")
     if not program:
         note("append your program to the line")
-    note(f"then: kerneldb ingest {log_file}; kerneldb ncu coverage")
+    note(f"then: {kerneldb('ingest', file(log_file))}; kerneldb ncu coverage")
 
 
 @ncu.command(short_help="Which kernels have counters.")

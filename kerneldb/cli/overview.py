@@ -14,7 +14,7 @@ from kerneldb.cli.options import READ_WAIT_S, open_database
 from kerneldb.cli.root import DEFAULT_DATABASE, Command, Settings, program
 from kerneldb.cli.why import most_time, say
 from kerneldb.output import Output
-from kerneldb.output.text import command_line
+from kerneldb.shell import Name, file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ def overview(paths: tuple[Path, ...]) -> None:
                 note(f"Error: {outcome.error}" if outcome.error else summary(outcome))
                 outcomes.append(outcome)
             if any(outcome.error is None for outcome in outcomes):
-                _page(database, [f"{program()} ingest {command_line(map(str, paths))}"])
+                _page(database, [program("ingest", *map(file, paths))])
         is_whole = bool(outcomes) and not any(outcome.error for outcome in outcomes)
     if not is_whole:
         click.get_current_context().exit(1)
@@ -87,9 +87,9 @@ def _page(database: Database, keep: list[str]) -> None:
     kernels = database.top("kernel").rows()
     _table("Kernels with most time", kernels, "kernel", "category", "timing", "n", "total_ns", "share_pct", "mean_ns")
     click.echo("\nNothing was stored. To keep the traces and ask more" if keep else "\nAsk next")
-    more = [["show", row["kernel"]] for row in kernels[:1] if row["kernel"]]
-    more += [["report", trace, "-o", "report.html"] for trace in chosen[:1]]
-    for line in [*keep, *(f"{program()} {command_line(words)}" for words in [*more, ["analyze", "--help"], ["tui"]])]:
+    more = [["show", Name(row["kernel"])] for row in kernels[:1] if row["kernel"]]
+    more += [["report", Name(trace), "-o", "report.html"] for trace in chosen[:1]]
+    for line in [*keep, *(program(*words) for words in [*more, ["analyze", "--help"], ["tui"]])]:
         click.echo(f"  {line}")
 
 

@@ -14,6 +14,7 @@ from kerneldb.cli.root import cli, refuse
 from kerneldb.output import FORMATS, Output
 from kerneldb.replay.options import flags
 from kerneldb.replay.recording.settings import Settings, resolved
+from kerneldb.shell import Name, command_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -80,8 +81,8 @@ def record(*, arguments: tuple[str, ...], listed: bool, layout: Any, **given: An
     folder = given["output"] or Path(settings.bundle_name)
     ingests = not (given["trace_only"] and given["output"])
     if not all(importlib.util.find_spec(name) for name in NEEDED):
-        message = f"no database on this machine: use python -P -m kerneldb.replay.recording {settings.model}"
-        raise click.ClickException(message)
+        line = command_line(["python", "-P", "-m", "kerneldb.replay.recording", Name(settings.model)])
+        raise click.ClickException(f"no database on this machine: use {line}")
     _record(open_database(create=True) if ingests else None, settings, folder, output, resume=given["resume"])
 
 

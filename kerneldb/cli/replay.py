@@ -17,7 +17,7 @@ from kerneldb.cli.console import emit, note, note_repeated, plural
 from kerneldb.cli.options import open_database, output_options, phases, replay_options, selection_options, signature_ids
 from kerneldb.cli.root import cli, program, refuse
 from kerneldb.errors import UsageError
-from kerneldb.output.text import command_line
+from kerneldb.shell import command_line, file, kerneldb, valued
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -222,11 +222,11 @@ def _plan(
         database.keep_found(planned)
         plan.write(planned.plan, path)
         note(f"{path}: {plural(len(planned.plan.items), 'call')} to replay")
-        plan_file, journal = str(path), f"{path.with_suffix('.journal')}"
+        plan_file, journal = file(path), file(path.with_suffix(".journal"))
         there = ("python", "-P", "-m", "kerneldb.replay", plan_file, "--journal", journal)
         note(f"on a machine with a GPU: {command_line(there)}")
         here = ("replay", "--write-plan", plan_file, "--read-journal", journal)
-        note(f"then here: {program()} {command_line(here)}")
+        note(f"then here: {program(*here)}")
     _say_code(planned.plan, allowed=False)
     _say_counters(planned.plan, options)
     if planned.plan.steps:
@@ -315,9 +315,10 @@ def _run(
         refuse("--in-context runs on GPUs of this host: leave out --ray")
     _say_code(plan, allowed=options.allow_code)
     _say_counters(plan, options)
-    many = [part for name, value in (("--gpus", gpus), ("--ray", ray)) if value is not None for part in (name, value)]
-    again = command_line(part for part in (*options.arguments(), *many) if part)
-    stopped = f"stopped; go on with: kerneldb replay --resume {again}".rstrip()
+    given = (("--gpus", gpus), ("--ray", ray))
+    many = [part for name, value in given if value is not None for part in valued(name, value)]
+    again = filter(None, (*options.arguments(), *many))
+    stopped = f"stopped; go on with: {kerneldb('replay', '--resume', *again)}"
     try:
         done = database.replay(planned, options, _Teller().hear, gpus=gpus, ray=ray)
     except KeyboardInterrupt:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from kerneldb.cli.diff import Percent
 from kerneldb.cli.options import READ_WAIT_S, open_database, trace_names
 from kerneldb.cli.root import chosen_database, cli, program, refuse
 from kerneldb.output import is_terminal, opened
+from kerneldb.shell import Name, file
 
 if TYPE_CHECKING:
     from kerneldb.report.model import Report
@@ -81,6 +81,6 @@ def _refuse_files(traces: tuple[str, ...]) -> None:
     from kerneldb.ingest.source import Source
 
     if all(Path(one).is_file() for one in traces):
-        names = [Source(Path(one)).stem for one in traces]
-        stored, shown = f"{program()} ingest {shlex.join(traces)}", f"{program()} report {shlex.join(names)}"
-        refuse(f"a report is on traces of a database, and there is none: {stored} && {shown} -o report.html")
+        names = [Name(Source(Path(one)).stem) for one in traces]
+        stored, shown = program("ingest", *map(file, traces)), program("report", *names, "-o", "report.html")
+        refuse(f"a report is on traces of a database, and there is none: {stored} && {shown}")

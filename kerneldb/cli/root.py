@@ -14,7 +14,6 @@ import itertools
 import os
 import pkgutil
 import re
-import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +25,7 @@ from click.exceptions import NoArgsIsHelpError
 from kerneldb.errors import KerneldbError, TraceError
 from kerneldb.output import terminal
 from kerneldb.output.text import escape
+from kerneldb.shell import command_line, file, kerneldb, valued
 
 DEFAULT_DATABASE: Final = "kernels.duckdb"
 INTERRUPTED: Final = 130
@@ -96,11 +96,11 @@ def chosen_database() -> str | Path:
     return click.get_current_context().ensure_object(Settings).database
 
 
-def program() -> str:
-    """How commands on the database begin: with `--db` unless they take this one without."""
+def program(*words: str) -> str:
+    """The command line of a command on the database: with `--db` unless it takes this one without."""
     place = chosen_database()
     default = os.environ.get("KERNELDB_DB") or DEFAULT_DATABASE
-    return "kerneldb" if str(place) == default else f"kerneldb --db {shlex.quote(str(place))}"
+    return kerneldb(*words, database=None if str(place) == default else place)
 
 
 def _database_option(**more: Any) -> click.Option:
@@ -139,7 +139,8 @@ class Command(click.Command):
             raise
         except click.UsageError as error:
             if not names and error.message.startswith("Got unexpected"):
-                given = f"--trace {shlex.quote(found[1])}" if (found := EXTRA.search(error.message)) else "--trace NAME"
+                found = EXTRA.search(error.message)
+                given = command_line(valued("--trace", found[1] if found else "NAME"))
                 name = f"{given} chooses a trace" if "--trace" in options else "--db FILE names the database"
                 raise click.UsageError(f"{error.message}; {name}", ctx) from error
             raise
@@ -357,8 +358,8 @@ def cli(context: click.Context) -> None:
       kerneldb query "SELECT op, sum(duration_ns) FROM kernels GROUP BY 1"
     """
     if context.invoked_subcommand is None:
-        file = chosen_database()
-        refuse(f"no command; `kerneldb {file}` shows what the database says, `kerneldb --help` lists the commands")
+        shown = kerneldb(file(chosen_database()))
+        refuse(f"no command; `{shown}` shows what the database says, `kerneldb --help` lists the commands")
 
 
 @cli.group(short_help="Idle time, overlap, roofline, fusion and more.")

@@ -11,7 +11,8 @@ from kerneldb.cli.lacking import note_unknown
 from kerneldb.cli.options import READ_WAIT_S, open_database, output_options, trace_names
 from kerneldb.cli.root import cli, program, refuse
 from kerneldb.output.tables import terminal_width
-from kerneldb.output.text import command_line, shorten, wrapped
+from kerneldb.output.text import shorten, wrapped
+from kerneldb.shell import Name, kerneldb, valued
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -117,7 +118,7 @@ def _say(number: int, piece: Advice, trace: str | None, width: int) -> None:
     click.echo(_wrapped(f"{piece.sentence} {piece.remedy}", width, first, indent))
     if piece.evidence:
         click.echo(_wrapped(f"({piece.evidence.rstrip('.')})", width, indent, indent))
-    click.echo(f"{indent}{program()} {command_line(command_of(piece, trace))}")
+    click.echo(indent + program(*command_of(piece, trace)))
 
 
 def _wrapped(text: str, width: int, first: str = "", indent: str = "") -> str:
@@ -126,10 +127,10 @@ def _wrapped(text: str, width: int, first: str = "", indent: str = "") -> str:
 
 def command_of(piece: Advice, trace: str | None) -> list[str]:
     """The words of the command that shows more, about `trace` where one is named and the command takes it."""
-    words = list(piece.command)
+    words = [piece.command[0], *map(Name, piece.command[1:])] if piece.command[0] == "show" else list(piece.command)
     if trace is None or words[0] == "ncu" or "--waits" in words:  # waits need all ranks of a job
         return words
-    return ["why", trace, *words[1:]] if words[0] == "why" else [*words, "--trace", trace]
+    return ["why", Name(trace), *words[1:]] if words[0] == "why" else [*words, *valued("--trace", trace)]
 
 
 def _result(verdicts: Sequence[Verdict]) -> Result:
@@ -156,5 +157,5 @@ def _rows(verdicts: Sequence[Verdict]) -> Iterator[dict[str, Any]]:
                 "sentence": piece.sentence,
                 "remedy": piece.remedy,
                 "evidence": piece.evidence,
-                "command": f"kerneldb {command_line(command_of(piece, verdict.trace))}",
+                "command": kerneldb(*command_of(piece, verdict.trace)),
             }

@@ -15,7 +15,6 @@ import decimal
 import itertools
 import math
 import re
-import shlex
 import textwrap
 import unicodedata
 from typing import TYPE_CHECKING, Any, Final
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kerneldb.output import units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 _FILLERS: Final = "\u115f\u1160\u3164\uffa0"
 """Letters of Hangul that nobody sees."""
@@ -31,36 +30,8 @@ _MARKS: Final = 3
 """So many combining marks may stand on one character; more of them cover the lines above and below."""
 _HUGE = 1e15
 _TINY = 1e-3
-_QUOTES = re.compile(r"""[^"$`!\\\n]*'[^"$`!\\\n]*""")
-"""A word with single quotes and nothing that a shell expands between double ones."""
-_ASCII: Final = 0x80
-_BYTES: Final = range(0xDC80, 0xDD00)
-"""How Python holds bytes of a file name that are no UTF-8."""
 _UNIT = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[kKMGT]?B|[mk]?J|W|[kMGTP]?(?:FL)?OP)(?!\w))")
 """The space between a figure and its unit."""
-
-
-def command_line(words: Iterable[str]) -> str:
-    """Words as a shell takes them, on one line; a condition stays readable: ``--where "kind = 'memcpy'"``."""
-    return " ".join(map(_word, words))
-
-
-def _word(word: str) -> str:
-    """A word of a command; what is not printable in it becomes an escape that bash and zsh know."""
-    if not word.isprintable():
-        return f"$'{''.join(map(_in_shell, word))}'"
-    return f'"{word}"' if _QUOTES.fullmatch(word) else shlex.quote(word)
-
-
-def _in_shell(one: str) -> str:
-    code = ord(one)
-    if one in "\\'":
-        return f"\\{one}"
-    if one.isprintable():
-        return one
-    if code < _ASCII or code in _BYTES:
-        return f"\\x{code & 0xFF:02x}" if one != "\n" else "\\n"
-    return f"\\U{code:08x}"
 
 
 def format_column(name: str, values: Sequence[Any]) -> list[str]:

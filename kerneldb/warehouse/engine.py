@@ -19,6 +19,7 @@ import duckdb
 from kerneldb import files
 from kerneldb.errors import WarehouseError, WarehouseLockedError, WarehouseMissingError, WarehouseVersionError
 from kerneldb.schemas.loader import statement
+from kerneldb.shell import kerneldb
 from kerneldb.warehouse.place import masked
 
 if TYPE_CHECKING:
@@ -263,13 +264,14 @@ def unquoted(message: str, sql: str) -> str | None:
 
 
 def _missing(path: Path) -> WarehouseMissingError:
-    return WarehouseMissingError(f"{path}: no such database; create it with: kerneldb --db {path} ingest TRACE")
+    remedy = kerneldb("ingest", "TRACE", database=path)
+    return WarehouseMissingError(f"{path}: no such database; create it with: {remedy}")
 
 
 def _cut(path: Path) -> WarehouseError:
     return WarehouseError(
         f"{path} ends before its first block: it was cut short when it was made, or copied. "
-        f"Copy it again, or make it anew: kerneldb --db {path} ingest TRACE"
+        f"Copy it again, or make it anew: {kerneldb('ingest', 'TRACE', database=path)}"
     )
 
 

@@ -24,6 +24,7 @@ import duckdb
 from kerneldb.errors import KerneldbError, UsageError, WarehouseError, WarehouseLockedError, WarehouseMissingError
 from kerneldb.files import of_disk, refusing, require_own
 from kerneldb.schemas.loader import statement
+from kerneldb.shell import kerneldb
 from kerneldb.warehouse.engine import FAILED, bare, confine, interrupts, literal, settle, store_errors, transaction
 from kerneldb.warehouse.place import Place, masked
 
@@ -347,9 +348,8 @@ def _attach_errors(place: Place) -> Iterator[None]:
 
 
 def _no_lake(place: Place) -> WarehouseMissingError:
-    return WarehouseMissingError(
-        f"there is no lake at {place}; make it with: kerneldb --db '{place}' db init --data FOLDER_OR_S3_PREFIX"
-    )
+    remedy = kerneldb("db", "init", "--data", "FOLDER_OR_S3_PREFIX", database=place)
+    return WarehouseMissingError(f"there is no lake at {place}; make it with: {remedy}")
 
 
 def retried(con: Connection, place: Place, timeout: float, work: Callable[[Connection], T]) -> T:

@@ -9,6 +9,7 @@ from kerneldb.errors import WarehouseVersionError
 from kerneldb.gpus import find_device
 from kerneldb.schemas import loader
 from kerneldb.schemas.loader import statement
+from kerneldb.shell import kerneldb
 from kerneldb.warehouse import commit, reconciliation, runs, strangers
 from kerneldb.warehouse.engine import transaction
 from kerneldb.warehouse.statements import execute_all
@@ -83,12 +84,12 @@ def require_finished(state: State, lake: Place) -> None:
     Views and macros of another version serve as they are: whoever defines them anew stops everybody's commits.
     """
     if state.version == 0 or state.unfinished:
-        message = f"{lake}: the creation of this lake was interrupted; finish it with: kerneldb --db '{lake}' db init"
-        raise WarehouseVersionError(message)
+        remedy = kerneldb("db", "init", database=lake)
+        raise WarehouseVersionError(f"{lake}: the creation of this lake was interrupted; finish it with: {remedy}")
     if state.version < newest():
         message = (
             f"{lake} was made by an older kerneldb (schema {state.version}; this one has {newest()}); once nobody "
-            f"writes to it: kerneldb --db '{lake}' db migrate"
+            f"writes to it: {kerneldb('db', 'migrate', database=lake)}"
         )
         raise WarehouseVersionError(message)
 

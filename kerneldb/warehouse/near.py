@@ -6,6 +6,8 @@ import difflib
 import re
 from typing import TYPE_CHECKING, Final
 
+from kerneldb.shell import Name, kerneldb
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -81,7 +83,7 @@ def said(message: str, columns: Iterable[str], objects: Sequence[str] = ("kernel
     guessed = CANDIDATES.search(message)
     read = [name.rpartition(".")[2] for name in re.findall(r'"([^"]+)"', guessed[1])] if guessed else []
     near = near_columns(wanted, [*columns, *read])
-    told = f"near columns: {', '.join(near)}" if near else " ".join(["see: kerneldb db schema", *objects[:1]])
+    told = f"near columns: {', '.join(near)}" if near else f"see: {kerneldb('db', 'schema', *map(Name, objects[:1]))}"
     if guessed:
         return message.replace(guessed[0], f"\n{told}")
     first, *rest = message.split("\n", 1)

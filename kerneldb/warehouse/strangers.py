@@ -25,6 +25,7 @@ import platformdirs
 from kerneldb.errors import WarehouseVersionError
 from kerneldb.schemas import loader
 from kerneldb.schemas.loader import statement
+from kerneldb.shell import kerneldb
 from kerneldb.warehouse.statements import execute_all
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def not_genuine(lake: Place) -> WarehouseVersionError:
     """The error of a lake whose views and macros are not those of this version, which it says they are."""
     return WarehouseVersionError(
         f"{lake}: views or macros were changed by something else than kerneldb, so answers could be wrong; if the lake "
-        f"is yours, make them anew once nobody writes to it: kerneldb --db '{lake}' db migrate"
+        f"is yours, make them anew once nobody writes to it: {kerneldb('db', 'migrate', database=lake)}"
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from kerneldb.errors import UsageError, WarehouseVersionError
 from kerneldb.schemas.loader import statement
+from kerneldb.shell import kerneldb
 from kerneldb.warehouse import Warehouse, examined, lakes, migrate
 from kerneldb.warehouse.engine import literal, store_errors, transaction
 from kerneldb.warehouse.session import session_of
@@ -74,7 +75,7 @@ def migrate_to_newest(place: Place, timeout: float) -> tuple[int, int]:
     with lakes.owner(place) as con, store_errors(place):
         found, is_ours = examined(con, place)
         if found.version == 0:
-            message = f"{place} holds no tables; make them with: kerneldb --db '{place}' db init"
+            message = f"{place} holds no tables; make them with: {kerneldb('db', 'init', database=place)}"
             raise WarehouseVersionError(message)
         _bring_up(con, place, anew=not is_ours)
     return found.version, migrate.newest()

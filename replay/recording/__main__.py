@@ -24,6 +24,7 @@ from kerneldb.replay.options import add_flags
 from kerneldb.replay.recording import bundle, ranks, settings
 from kerneldb.replay.recording.ranks import INTERRUPTED, Job, Listener, Ranks
 from kerneldb.replay.recording.settings import Settings
+from kerneldb.shell import file, kerneldb
 
 PROCESS_WIDE: Final = {"TEARDOWN_CUPTI": "0", "DISABLE_CUPTI_LAZY_REINIT": "1"}
 """CUPTI stays attached: CUDA graphs captured between two profiler sessions break where it is torn down."""
@@ -63,7 +64,7 @@ def _record(job: Job, listen: Listener) -> int:
     else:
         contents = [_here(job, listen)]
         complete = _complete(contents[0])
-    sys.stderr.write(f"{folder}: recorded; read it with: kerneldb ingest {folder}\n")
+    sys.stderr.write(f"{folder}: recorded; read it with: {kerneldb('ingest', file(folder))}\n")
     sys.stdout.write(bundle.text(contents))
     return int(not complete)
 

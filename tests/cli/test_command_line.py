@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from kerneldb.output.text import command_line
+from kerneldb.shell import command_line
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Static
 
+from kerneldb.shell import Name, kerneldb
 from kerneldb.tui import numbers, theme
 from kerneldb.tui.dialogs import Pick
 from kerneldb.tui.empty_messages import no_traces
@@ -142,9 +143,8 @@ class DiffPane(Pane):
             self.found = self.asked = None
             if not names:
                 return no_traces(self.store.title)
-            return (
-                f"Diff needs two traces, and there is only {names[0]}.\n\nkerneldb --db {self.store.title} ingest TRACE"
-            )
+            line = kerneldb("ingest", "TRACE", database=self.store.title)
+            return f"Diff needs two traces, and there is only {names[0]}.\n\n{line}"
         await self._take_sides(names)
         before, after = self.sides
         if before is None or after is None:
@@ -294,7 +294,7 @@ class DiffPane(Pane):
         if asked is None:
             return None
         everything = ["--all"] if self.quiet_shown else []
-        arguments = ("diff", asked.before, asked.after, "--threshold", f"{asked.threshold:g}%", *everything)
+        arguments = ("diff", Name(asked.before), Name(asked.after), "--threshold", f"{asked.threshold:g}%", *everything)
         return self.shell.command(*arguments, choice=Choice(asked.where))
 
     def copies(self) -> list[Copy]:

@@ -11,6 +11,7 @@ from textual.widgets import OptionList
 
 from kerneldb.output.text import display_width
 from kerneldb.output.values import python_values
+from kerneldb.shell import Name
 from kerneldb.tui import numbers
 from kerneldb.tui.model import Choice, Pointed, both, equals
 from kerneldb.tui.pane import CALL, Copy, Pane
@@ -264,7 +265,7 @@ class SqlPane(Pane):
         """`kerneldb query`; it knows one WHERE text, so trace names become part of that."""
         text = self._statement
         where = both(self.choice.trace_condition, self.choice.where) or "true"
-        return self.shell.command("query", text, choice=Choice(where if "selection" in text else ""))
+        return self.shell.command("query", Name(text), choice=Choice(where if "selection" in text else ""))
 
     @property
     def _statement(self) -> str:
