@@ -58,6 +58,11 @@ def kernel_copies(name: str | None, signature_id: str) -> list[Copy]:
     return [Copy("n", "kernel name", name or ""), Copy("r", "WHERE of this kernel", where, lines=True)]
 
 
+def _harmless(text: str) -> str:
+    """As `harmless`, but for blanks that keep words together, which messages use."""
+    return "\xa0".join(map(harmless, text.split("\xa0")))
+
+
 class Pane(Widget):
     """A screen. Subclasses give `compose_content` and `load`; all else has a default.
 
@@ -232,7 +237,7 @@ class Pane(Widget):
         self._failed_in = group
         if self._loaded and self.state in {"ready", "error"}:
             self.state = "error"
-            self.query_one(".pane--note", Static).update(harmless(message))
+            self.query_one(".pane--note", Static).update(_harmless(message))
             self.add_class("-note")
         else:
             self.show_state("error", message)
@@ -244,7 +249,7 @@ class Pane(Widget):
         self.set_class(state != "ready", "-sentence")
         # With nothing else to focus, the pane takes the keys, so that its own ones work.
         self.can_focus = state != "ready"
-        self.query_one(".pane--sentence", Static).update(harmless(sentence))
+        self.query_one(".pane--sentence", Static).update(_harmless(sentence))
         self.refresh_bindings()
         self.call_after_refresh(self._keep_focus)
 
