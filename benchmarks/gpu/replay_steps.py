@@ -30,6 +30,15 @@ DECODER = (
 )  # fmt: skip
 PREFILL = tuple("prefill" if word == "prefill,decode" else word for word in DECODER)
 MODELS = {"decoder": DECODER, "prefill": PREFILL}
+MODELS |= {  # eagerly and as a graph, each large enough that the GPU does not wait for its host
+    "images": ("vit-large", "--batch", "64", "--workloads", "forward", "--cuda-graphs"),
+    "texts": ("bert-base", "--batch", "32", "--prompt", "512", "--workloads", "forward", "--cuda-graphs"),
+    "bloom": ("bloom-560m", "--batch", "8", "--prompt", "1024", "--workloads", "prefill", "--cuda-graphs"),
+    "qwen": (
+        "qwen2.5-0.5b", "--batch", "16", "--prompt", "1024", "--new-tokens", "4", "--workloads", "decode",
+        "--cuda-graphs",
+    ),
+}  # fmt: skip
 STEADY = ("--load", "5", "--iterations", "12")
 """A GPU that rested has higher clocks for some steps: the one that is replayed is not among them."""
 ITERATION = "ProfilerStep#8"
