@@ -43,8 +43,8 @@ ONLY_OF_LAUNCHES: Final = frozenset({"module"})
 OBJECT: Final = "table, view or macro"
 ANALYSIS: Final = "analysis_"
 FEW: Final = frozenset({
-    "analysis_collective_waits", "analysis_collectives", "analysis_gpu_time", "analysis_iterations", "analysis_overlap",
-    "analysis_selected", "tui_overview_busy", "tui_overview_streams",
+    "analysis_collective_stragglers", "analysis_collective_waits", "analysis_collectives", "analysis_gpu_time",
+    "analysis_iterations", "analysis_overlap", "analysis_selected", "tui_overview_busy", "tui_overview_streams",
 })  # fmt: skip
 """Statements that read few columns of the selected launches, those of `_kernels`."""
 

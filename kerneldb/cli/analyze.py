@@ -28,6 +28,7 @@ from kerneldb.cli.root import analyze, refuse
 from kerneldb.output.units import size
 
 if TYPE_CHECKING:
+    from kerneldb.api import Result
     from kerneldb.output import Output
 
 ROWS: Final = 20
@@ -47,6 +48,7 @@ NOTHING: Final = {
     "overlap": "nothing to overlap: no selected launch has times (counter profiles and sums have none)",
     "collectives": "no collectives: no selected launch is one of NCCL or RCCL",
     "collective_waits": "no waits: they need the traces of several ranks of one run (kerneldb ingest --run NAME)",
+    "collective_stragglers": "no waits: they need the traces of several ranks of one run (kerneldb ingest --run NAME)",
     "collective_replays": "no replayed collectives: replay some with --where \"category = 'COMMUNICATION'\"",
     "iterations": (
         "no iterations: the traces have no profiler steps (torch.profiler: prof.step() after each), and no sequence of "
@@ -95,13 +97,13 @@ class Asked:
     output: Output
     plot: Path | None = None
 
-    def show(self, name: str, shown: tuple[str, ...] | None = None, hidden: tuple[str, ...] = ()) -> None:
-        """Print the rows of the table macro `name` over the selected launches.
+    def show(self, name: str, shown: tuple[str, ...] | None = None, hidden: tuple[str, ...] = ()) -> Result:
+        """Print the rows of the table macro `name` over the selected launches, and return them.
 
         Tables have the columns `shown` only; those that are `hidden` unless they are wide.
         """
         database = open_database(lock_timeout=READ_WAIT_S)
-        result = database.analyze(name, where=self.where, traces=self.traces)
+        result = found = database.analyze(name, where=self.where, traces=self.traces)
         note_repeated(database, self.traces)
         if not len(result):
             if not note_nothing(database, self.where, self.traces):
@@ -118,6 +120,7 @@ class Asked:
         if self.output.format == "table" and not self.output.wide:
             result = result.without(*hidden)
         emit_rows(result, self.output, self.limit, ROWS, *TOTALS.get(name, ()))
+        return found
 
 
 def _note_lacks(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -270,6 +273,29 @@ def collectives(asked: Asked, *, waits: bool, replays: bool) -> None:
         refuse("--replays goes with neither --waits nor --plot")
     name = "collective_replays" if replays else "collective_waits" if waits else "collectives"
     asked.show(name)
+
+
+@analyze.command(short_help="Which rank waits for which, and why it is late.")
+@analysis
+def stragglers(asked: Asked) -> None:
+    """Show which ranks of a job waited for which in collectives, how long, and what the late one did until it joined.
+
+    late_rank joined last, and rank waited for it, n times. After a collective the ranks of its group go on together:
+    computed_longer is how much longer the GPU of the late rank was busy since the one before (slower kernels, more
+    data), idle_longer how much longer it stood idle (its host was late); negative: shorter. longest_at is when the
+    waiting rank began the collective of its longest wait, from its first launch on. share is of the time from its first
+    launch to its last. Waits are all of that time, also what computation hides; `kerneldb why` counts what it does not.
+    A broadcast, reduce, gather or scatter may end on one rank before others join: of these it is likely only.
+
+    \b
+      kerneldb analyze stragglers
+      kerneldb analyze stragglers --csv
+    """
+    from kerneldb.report import ranks
+
+    found = asked.show("collective_stragglers", hidden=("trace", "late_trace", "longest_bytes"))
+    for sentence in ranks.sentences(found.rows()):
+        note(sentence)
 
 
 @analyze.command(short_help="What allocated memory, and what held it at the peak.")

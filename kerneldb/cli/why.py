@@ -128,7 +128,7 @@ def _wrapped(text: str, width: int, first: str = "", indent: str = "") -> str:
 def command_of(piece: Advice, trace: str | None) -> list[str]:
     """The words of the command that shows more, about `trace` where one is named and the command takes it."""
     words = [piece.command[0], *map(Name, piece.command[1:])] if piece.command[0] == "show" else list(piece.command)
-    if trace is None or words[0] == "ncu" or "--waits" in words:  # waits need all ranks of a job
+    if trace is None or words[0] == "ncu":
         return words
     return ["why", Name(trace), *words[1:]] if words[0] == "why" else [*words, *valued("--trace", trace)]
 

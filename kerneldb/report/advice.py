@@ -258,10 +258,10 @@ RULES: Final = (
     ),
     Rule(
         "late-rank",
-        2,
+        3,
         "This rank waited {at_stake_ns} ({share_pct:.0f} %) that no computation hides for other ranks, in {n:,} "
         "collectives, {rank_pct:.0f} % of it for rank {late_rank}, which joined last.",
-        ("analyze", "collectives", "--waits"),
+        ("analyze", "stragglers"),
         "Look at what rank {late_rank} does before it joins (kerneldb why on its trace): more data, a slower GPU, a "
         "busy host.",
         evidence=CERTAIN + "the same collectives are matched on all ranks that were recorded.",

@@ -260,6 +260,25 @@ COLLECTIVES: Final = Plan(
         Column("median_bus_gbs", "bus GB/s", "number"),
     ),
 )
+STRAGGLERS: Final = Plan(
+    "stragglers",
+    "Waits of each rank for another",
+    (
+        Column("run", "job"),
+        Column("rank", "rank", "count"),
+        Column("late_rank", "waits for rank", "count"),
+        Column("n", "collectives", "count"),
+        Column("wait_ns", "wait", "ns"),
+        Column("share_pct", "share of its time", "percent"),
+        Column("computed_longer_ns", "late one busy longer before", "ns"),
+        Column("idle_longer_ns", "late one idle longer before", "ns"),
+        Column("longest_wait_ns", "longest wait", "ns"),
+        Column("longest_operation", "in"),
+        Column("longest_bytes", "bytes", "count"),
+        Column("longest_at_ns", "begun at", "ns"),
+    ),
+    is_sparse=True,
+)
 NAMES: Final = Plan("names", "Full names", (KERNEL, Column("name", "full name", "code"), COUNT))
 ROOFLINE: Final = Plan(
     "roofline",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api import timeline as timelines
-from kerneldb.report import charts, contents, counters, events, why
+from kerneldb.report import charts, contents, counters, events, ranks, why
 from kerneldb.report.asking import Asking, asking, named
 from kerneldb.report.model import Chart, Report, Section, Table
 
@@ -24,6 +24,7 @@ ALL_SHORT: Final = 90
 SETUP: Final = "Setup"
 TOP: Final = "Where the GPU time goes"
 DRAWN: Final = "Timeline"
+RANKS: Final = "Who waits for whom"
 TOGETHER_DRAWN: Final = "All of them on one timeline"
 ALIGNED: Final = "Their clocks are the same: what is above each other happened at the same time."
 TOO_MANY: Final = "Their {:,} events are too many for a page that comes at once: kerneldb report has them, as sums."
@@ -82,6 +83,8 @@ def _sections(ask: Asking, found: Sequence[dict[str, Any]], rule: str | None, li
     )
     placed = {one.trace for one in axis.traces} if len(axis.traces) > 1 else set()
     each = [_titled(one, _of_trace(one, live, alone=live or one.params["trace"] not in placed), timed) for one in timed]
+    if len(timed) > 1:
+        yield from _ranks(ask, timed)
     if placed and not live:
         yield from map(next, each)  # why each takes so long
         yield _together(ask, axis)
@@ -96,6 +99,13 @@ def _sections(ask: Asking, found: Sequence[dict[str, Any]], rule: str | None, li
         yield many if held > events.MOST else _together(ask, axis)
     for one in timed:
         yield Section(f"Full names: {one.params['trace']}", (one.table(contents.NAMES),))
+
+
+def _ranks(ask: Asking, timed: Sequence[Asking]) -> Iterator[Section]:
+    """Who waits for whom, where ranks of one job are among the traces."""
+    table = ask.about(traces=[one.params["trace"] for one in timed]).table(contents.STRAGGLERS)
+    if table.rows:
+        yield Section(RANKS, (table,), (), " ".join(ranks.sentences(table.rows)))
 
 
 def _titled(ask: Asking, parts: Iterator[Section], timed: Sequence[Asking]) -> Iterator[Section]:

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -37,7 +38,7 @@ def page(report: Report) -> str:
     anchored = anchors([section.title for section in report.sections])
     titles = [(section.title, anchor) for section, anchor in zip(report.sections, anchored, strict=True)]
     drawn = [block for section in report.sections for block in section.blocks if isinstance(block, Chart)]
-    head = _parts().head(report.title, report.subtitle, titles, *_scripts(drawn), ())
+    head = _parts().head(report.title, report.subtitle, listed(titles), *_scripts(drawn), ())
     return "".join([head, *_sections(report.sections), _parts().foot(titled=True)])
 
 
@@ -121,6 +122,22 @@ def anchors(titles: Sequence[str]) -> list[str]:
         same = sum(1 for one in found if one == words or one.rpartition("--")[0] == words)
         found.append(f"{words}--{same + 1}" if same else words)
     return found
+
+
+def listed(titles: Sequence[tuple[str, str]]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Titles with their anchors, as the page lists them: those with the same words before a colon on one line.
+
+    Of several traces, each has a line with its sections; what stands alone has no words before it.
+    """
+    parts = [(title.rpartition(": "), title, anchor) for title, anchor in titles]
+    many = Counter(group for (group, _, _), _, _ in parts if group)
+    found: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for (group, _, rest), title, anchor in parts:
+        if many[group] > 1:
+            found.setdefault((group, ""), []).append((rest, anchor))
+        else:
+            found["", anchor] = [(title, anchor)]
+    return [(group, links) for (group, _), links in found.items()]
 
 
 def _inline(value: Any) -> str:

@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.output.units import duration, size
+from kerneldb.report import ranks
 from kerneldb.report.advice import RULES, Rule
 from kerneldb.report.asking import Asking, asking
 from kerneldb.report.model import Advice
@@ -131,9 +132,13 @@ def _unrepeated(advice: list[Advice]) -> list[Advice]:
 
 
 def _blamed(ask: Asking, piece: Advice) -> Advice:
-    """Of waiting for a rank, with what the host of that rank did after a wait of its own, where that is known."""
+    """Of waiting for a rank, with what that rank did longer than this one, and its host after a wait of its own."""
     if piece.rule != "late-rank":
         return piece
+    rows = ask.also({"traces": [ask.params["trace"]]}).rows("stragglers")
+    for blamed in ranks.late([row for row in rows if row["late_rank"] == piece.row["late_rank"]]):
+        if blamed.is_computing():
+            return dataclasses.replace(piece, remedy=f"{piece.remedy} Here, {blamed.reason()}.")
     for late in ask.also({"late_rank": piece.row["late_rank"]}).rows("late_trace"):
         for row in ask.about(trace=late["trace"], least_pct=1).rule_rows("advice_synchronising"):
             if row["frame"]:

@@ -34,6 +34,7 @@ ASKED = {
         "collectives",
     ),
     "collective_waits": ("analyze", "collectives", "--waits"),
+    "collective_stragglers": ("analyze", "stragglers"),
     "collective_replays": ("analyze", "collectives", "--replays"),
     "phases": (
         "analyze",

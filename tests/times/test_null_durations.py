@@ -35,6 +35,7 @@ COMMANDS = (
     "analyze conversions",
     "analyze collectives",
     "analyze collectives --waits",
+    "analyze stragglers",
     "ncu coverage",
     "ncu bounds",
     "ncu command --trace mixed",

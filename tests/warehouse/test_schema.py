@@ -79,7 +79,8 @@ LONGEST = 120
 
 
 def test_public_objects_are_few() -> None:
-    assert len(PUBLIC) <= 59  # with what a history of commits is asked by: trace_commits, kernel_history
+    # With what a history of commits is asked by (trace_commits, kernel_history), and who waits for whom (stragglers).
+    assert len(PUBLIC) <= 60
 
 
 @pytest.mark.parametrize("header", PUBLIC, ids=lambda header: header.name)

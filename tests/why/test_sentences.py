@@ -9,7 +9,7 @@ import pytest
 import kerneldb
 from kerneldb.report import why, wording
 from tests.conftest import made_once
-from tests.why.causes import GEMM, US, Program, collective, late_rank, slow_gemm
+from tests.why.causes import ALL_REDUCE, GEMM, US, Program, collective, late_rank, slow_gemm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -302,20 +302,40 @@ def test_a_collective_that_waits_in_two_pieces_is_one(tmp_path: Path) -> None:
     assert piece(verdict, "late-rank").sentence.startswith(said)
 
 
-def test_who_waits_for_a_rank_is_told_what_that_rank_does(tmp_path: Path) -> None:
-    waits, late = (late_rank(rank, broken=True) for rank in range(2))
-    for rank, program in enumerate((waits, late)):
-        program.kernel(duration=5 * MS)
+def test_who_waits_for_a_rank_is_told_what_its_host_does(tmp_path: Path) -> None:
+    for rank in range(2):
+        program = late_rank(rank, broken=False)
+        for number in range(10, 13):
+            program.wait("aten::item", "train.py(71): loss")
+            program.frame("data.py(17): next_batch", program.host, (1 + rank) * MS)
+            program.think((1 + rank) * MS)
+            program.kernel()
+            program.kernel(ALL_REDUCE, 100 * US + MS * (1 - rank), details=collective(number))
+        program.write(tmp_path / f"rank-{rank}.json")
+    told = blame(tmp_path)
+    assert "There, the host spends" in told
+    assert told.endswith("ms in next_batch (data.py:17) after cudaStreamSynchronize.")
+
+
+def test_who_waits_for_a_rank_that_computes_longer_is_told_so_and_not_what_its_host_does(tmp_path: Path) -> None:
+    for rank in range(2):
+        program = late_rank(rank, broken=True)
         program.wait("aten::item", "train.py(71): loss")
-        program.frame("data.py(17): next_batch", program.host, (1 + rank) * MS)
-        program.think((1 + rank) * MS)
+        program.frame("data.py(17): next_batch", program.host, 2 * MS)
+        program.think(2 * MS)
         program.kernel()
         program.write(tmp_path / f"rank-{rank}.json")
-    database = kerneldb.open(tmp_path / "k.duckdb")
-    database.ingest(sorted(tmp_path.glob("*.json")), run="job")
+    # Before the first of the ten nothing is known.
+    said = "busy 8.10 ms longer before: slower kernels, or more of them (kerneldb diff rank-0 rank-1)."
+    assert blame(tmp_path).endswith(said)
+
+
+def blame(folder: Path) -> str:
+    """What rank 0 is told of the rank that it waits for."""
+    database = kerneldb.open(folder / "k.duckdb")
+    database.ingest(sorted(folder.glob("*.json")), run="job")
     (verdict,) = why.verdicts(database, ["rank-0"])
-    said = "There, the host spends 2.00 ms in next_batch (data.py:17) after cudaStreamSynchronize."
-    assert piece(verdict, "late-rank").remedy.endswith(said)
+    return piece(verdict, "late-rank").remedy
 
 
 def test_a_trace_of_a_few_launches_is_about_what_ran(verdicts: dict[str, Verdict]) -> None:

@@ -1,0 +1,1 @@
+FROM collective_stragglers('selection');

@@ -1,0 +1,112 @@
+"""Who waits for whom, and whether the late rank computed or stood idle longer, on traces of which that is known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import kerneldb
+from kerneldb.api import Database
+from kerneldb.cli import cli
+from kerneldb.report import gather, html, ranks, why
+
+STEP_US, ENDS_US = 1000, 900
+PAUSES = {0: (0, 10, 10, 10), 1: (0, 10, 410, 10), 2: (0, 10, 10, 110)}
+COMPUTED = {0: (100, 100, 100, 100), 1: (100, 400, 100, 100), 2: (100, 100, 100, 100)}
+"""Rank → µs before each all-reduce: nobody is late, then rank 1 computes, then its host is late, then rank 2's."""
+LAUNCH = {"device": 0, "context": 1, "grid": [8, 1, 1], "block": [256, 1, 1]}
+SUM = {
+    "Collective name": "allreduce", "In msg nelems": 262_144, "Out msg nelems": 262_144, "dtype": "Float",
+    "Group size": 3, "Process Group Name": "0", "Process Group Ranks": "[0, 1, 2]",
+}  # fmt: skip
+NAMES = {7: "sm80_xmma_gemm_f32", 20: "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"}
+
+
+def trace(rank: int) -> dict[str, Any]:
+    events = []
+    for number, (pause, computed) in enumerate(zip(PAUSES[rank], COMPUTED[rank], strict=True)):
+        begun, ends = STEP_US * number + pause, STEP_US * number + ENDS_US
+        for stream, start, end in ((7, begun, begun + computed), (20, begun + computed, ends)):
+            args = {**LAUNCH, "stream": stream, "correlation": len(events) + 1, **(SUM if stream == 20 else {})}
+            kernel = {"ph": "X", "cat": "kernel", "name": NAMES[stream], "pid": 0, "tid": stream}
+            events.append({**kernel, "ts": start, "dur": end - start, "args": args})
+    return {"schemaVersion": 1, "distributedInfo": {"rank": rank, "world_size": 3}, "traceEvents": events}
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
+    folder = tmp_path_factory.mktemp("ranks")
+    for rank in PAUSES:
+        (folder / f"rank{rank}.json").write_text(json.dumps(trace(rank)), encoding="utf-8")
+    found = kerneldb.open(folder / "k.duckdb")
+    found.ingest(sorted(folder.glob("rank*.json")), run="job")
+    return found
+
+
+def test_waits_are_told_by_the_rank_that_was_late_and_by_what_it_did(database: Database) -> None:
+    rows = {(row["rank"], row["late_rank"]): row for row in database.analyze("collective_stragglers").rows()}
+    us = 1000
+    assert {key: (row["n"], row["wait_ns"] // us, row["computed_longer_ns"] // us, row["idle_longer_ns"] // us) for
+            key, row in rows.items()} == {
+        (0, 1): (2, 700, 300, 400), (2, 1): (2, 700, 300, 400), (0, 2): (1, 100, 0, 100), (1, 2): (1, 100, 0, 100),
+    }  # fmt: skip
+    row = rows[0, 1]
+    assert (row["run"], row["trace"], row["late_trace"]) == ("job", "rank0", "rank1")
+    assert (row["longest_wait_ns"], row["longest_operation"], row["longest_bytes"]) == (400 * us, "allreduce", 1 << 20)
+    assert row["longest_at_ns"] == (2 * STEP_US + 10 + 100) * us
+    assert row["share_pct"] == pytest.approx(100 * 700 / (3 * STEP_US + ENDS_US))
+    alone = database.analyze("collective_stragglers", traces=["rank0"]).rows()
+    assert alone == [rows[0, 1], rows[0, 2]]
+
+
+def test_sentences_say_who_was_late_and_where_to_look(database: Database) -> None:
+    found = CliRunner().invoke(cli, ["--db", str(database.path), "analyze", "stragglers"], catch_exceptions=False)
+    first, second = [line for line in found.stderr.splitlines() if line.startswith("job: ")]
+    assert first == (
+        "job: 2 ranks waited together 1.40 ms for rank 1, in 2 collectives, longest 400 µs in allreduce of 1.05 MB, "
+        "which rank 0 began at 2.11 ms; its GPU was busy 600 µs longer before, and idle 800 µs longer."
+    )
+    assert second.endswith("its GPU stood idle 200 µs longer before: its host was late (kerneldb why rank2).")
+
+
+def test_a_slow_gpu_is_no_late_host(database: Database) -> None:
+    rows = database.analyze("collective_stragglers", traces=["rank0"]).rows()
+    (first, _) = ranks.late([{**row, "idle_longer_ns": 0} for row in rows])
+    assert first.is_computing()
+    compared = "slower kernels, or more of them (kerneldb diff rank0 rank1)"
+    assert first.reason() == f"its GPU was busy 300 µs longer before: {compared}"
+    (_, second) = ranks.late([{**row, "computed_longer_ns": None, "idle_longer_ns": None} for row in rows])
+    assert (second.is_computing(), second.reason()) == (False, "")
+
+
+def test_a_report_of_ranks_begins_with_who_waits_for_whom(database: Database) -> None:
+    report = gather.single(database, ["job"])
+    assert report.sections[0].title == gather.RANKS
+    assert report.sections[0].text.startswith("job: 2 ranks waited together 1.40 ms for rank 1, in 2 collectives")
+    assert not [one for one in gather.single(database, ["rank0"]).sections if one.title == gather.RANKS]
+
+
+def test_the_contents_of_a_page_have_a_line_for_each_trace(database: Database) -> None:
+    titles = [section.title for section in gather.single(database, ["job"]).sections]
+    listed = html.listed([(title, str(number)) for number, title in enumerate(titles)])
+    assert [group for group, _ in listed if group] == ["rank0", "rank1", "rank2", "Full names"]
+    assert listed[0] == ("", [(gather.RANKS, "0")])
+    assert [name for name, _ in dict(listed)["rank1"]][:2] == ["Why it takes so long", "Setup"]
+    assert sorted(int(anchor) for _, links in listed for _, anchor in links) == list(range(len(titles)))
+
+
+def test_of_a_rank_that_computes_longer_the_verdict_says_so(tmp_path: Path) -> None:
+    for rank in PAUSES:
+        events = trace(rank)
+        events["traceEvents"] = events["traceEvents"][:4]
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(events), encoding="utf-8")
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(sorted(tmp_path.glob("rank*.json")), run="job")
+    (verdict,) = why.verdicts(database, ["rank0"])
+    (piece,) = [one for one in verdict.advice if one.rule == "late-rank"]
+    assert "Here, its GPU was busy 300 µs longer before: slower kernels, or more of them" in piece.remedy
+    assert piece.command == ("analyze", "stragglers")
