@@ -16,7 +16,7 @@ from textual.widgets import KeyPanel
 
 from kerneldb.errors import KerneldbError, UsageError
 from kerneldb.output.text import harmless
-from kerneldb.tui import signals, theme
+from kerneldb.tui import numbers, signals, theme
 from kerneldb.tui.early_keys import WHERE_KEYS, Typing
 from kerneldb.tui.model import LEVELS, Choice, History, command_line
 from kerneldb.tui.saved_history import SavedHistory
@@ -47,6 +47,9 @@ PREFETCHED: Final = ("timeline",)
 
 TURN_S: Final = 0.0005
 """How long a thread keeps the interpreter. Python's 5 ms make a question wait for widgets at each of its steps."""
+
+LONGEST_TOLD: Final = 2_000
+"""Characters of a message over the screen."""
 
 NARROW, WIDE = 100, 140
 TALL: Final = 30
@@ -445,10 +448,18 @@ class KerneldbApp(Typing):
         """As in Textual, for all that is copied anywhere: what is pasted into a terminal must not drive it."""
         super().copy_to_clipboard(harmless(text))
 
-    def copy(self, text: str) -> None:
-        """Put `text` on the clipboard of the terminal (OSC 52), and say so."""
+    def copy(self, text: str, said: str = "") -> None:
+        """Put `text` on the clipboard of the terminal (OSC 52), and say so: by `said`, or with the text."""
+        if len(text) > numbers.LONGEST_COPIED:
+            why = f"{len(text):,} characters are more than a terminal takes; e writes rows to a file"
+            self.notify(why, title="Not copied", severity="warning", markup=False)
+            return
         self.copy_to_clipboard(text)
-        self.notify(text, title="Copied", markup=False)
+        self.notify(said or text, title="Copied", markup=False)
+
+    def notify(self, message: str, **options: Any) -> None:
+        """As in Textual, but for what is much longer than a screen, which takes long to lay out."""
+        super().notify(numbers.first_of(message, LONGEST_TOLD), **options)
 
     def action_copy_menu(self) -> None:
         """Choose what to copy."""

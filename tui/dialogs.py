@@ -21,7 +21,7 @@ from textual.widgets import Input, OptionList, SelectionList, Static
 
 from kerneldb.replay import processes
 from kerneldb.tui.early_keys import Typing
-from kerneldb.tui.numbers import fit, safe
+from kerneldb.tui.numbers import first_of, fit, safe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
+    from kerneldb.tui.app import KerneldbApp
     from kerneldb.tui.pane import Copy
 
 
 PREVIEW: Final = 48
+LONGEST: Final = 100_000
+"""Characters of a page that are shown."""
 FORMATS: Final = (".parquet", ".csv", ".json", ".ndjson", ".arrow", ".txt")
 
 Answer = TypeVar("Answer")
@@ -321,12 +324,11 @@ class Page(Window[bool]):
     def compose_box(self) -> ComposeResult:
         """The text, to be scrolled."""
         with VerticalScroll():
-            yield Static(self._text, markup=False)
+            yield Static(first_of(self._text, LONGEST), markup=False)
 
     def action_copy(self) -> None:
         """Copy the text."""
-        self.app.copy_to_clipboard(self._text)
-        self.app.notify("The page is on the clipboard", title="Copied")
+        cast("KerneldbApp", self.app).copy(self._text, "The page is on the clipboard")
 
 
 class Described(Page):

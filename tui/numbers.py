@@ -16,6 +16,9 @@ BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 _KEPT: Final = 16
 """So many characters per cell are enough of a text that is cut: few of them take no cell at all."""
 
+LONGEST_COPIED: Final = 1_000_000
+"""Characters that go to the clipboard, which is one sequence to the terminal."""
+
 
 def several(number: int, one: str, more: str = "") -> str:
     """How many of what: `1 launch`, `2 launches`; `more` is the word for several, by default with an s."""
@@ -45,6 +48,11 @@ def sparkline(values: list[float], top: float | None = None) -> str:
 def _height(share: float) -> int:
     """Of nine heights: nothing is blank, anything else shows."""
     return 0 if math.isnan(share) or share <= 0 else max(round(min(share, 1.0) * 8), 1)
+
+
+def first_of(text: str, most: int) -> str:
+    """`text`, or its first `most` characters, and that they are: texts of a trace may have millions."""
+    return text if len(text) <= most else f"{text[:most]}… (the first {most:,} of {len(text):,} characters)"
 
 
 def fit(text: str, width: int, *, right: bool = False, middle: bool = False) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kerneldb.api import queries
 from kerneldb.api.ingestion import IngestOptions, Outcome, ProgressCallback, ReportEntry, ingest_each, outcome_table
 from kerneldb.api.notebook import InNotebooks
-from kerneldb.api.result import BATCH_ROWS, Result
+from kerneldb.api.result import Result
 from kerneldb.api.store import WarehouseStore, place_of
 from kerneldb.errors import KerneldbError
 from kerneldb.output.text import escape
@@ -584,9 +584,10 @@ class Database(InNotebooks):
     def export_timeline(self, path: Path | None, *, where: str | None = None, traces: Sequence[str] = ()) -> int:
         """Write launches and their host side as a JSON trace (None: to stdout); returns the number of events."""
         from kerneldb.output import opened, perfetto
+        from kerneldb.warehouse.execute import streamed
 
         with queries.selecting(self.warehouse, where, traces) as con, opened(path) as sink:
-            return perfetto.write(sink, con.sql(queries.statement("perfetto_events")).to_arrow_reader(BATCH_ROWS))
+            return perfetto.write(sink, streamed(con.sql(queries.statement("perfetto_events"))))
 
     def version(self) -> str:
         """The versions of schema and storage of the file."""

@@ -13,7 +13,6 @@ import threading
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from kerneldb.api import queries, timeline
-from kerneldb.api.result import BATCH_ROWS
 from kerneldb.errors import QueryError
 
 if TYPE_CHECKING:
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+MOST_BYTES: Final = 1 << 28
+"""Of the rows of a statement, as Arrow."""
 
 
 class ReadCancelledError(QueryError):
@@ -235,14 +236,14 @@ def launch_page(
 
 
 def answer(con: Connection, text: str, selection: Selection, most: int) -> tuple[pa.Table, bool]:
-    """The first `most` rows of the one statement `text`, and whether there are more.
+    """The first `most` rows of the one statement `text`, or as many as take `MOST_BYTES`, and whether there are more.
 
     The statement may read the selected launches as `selection`. Raises QueryError with the engine's message, which
     marks the place.
     """
     import pyarrow as pa
 
-    from kerneldb.output.carried import carried
+    from kerneldb.warehouse.execute import streamed
 
     selection.bind(con)
     with _plain_errors(con, text):
@@ -250,8 +251,23 @@ def answer(con: Connection, text: str, selection: Selection, most: int) -> tuple
         if count != 1:
             raise QueryError(f"give one statement at a time; this text has {count}")
         found: Relation | None = _statement(con, text)
-        shown = pa.table({}) if found is None else carried(found.limit(most + 1)).to_arrow_table()
-    return shown.slice(0, most), shown.num_rows > most
+        if found is None:
+            return pa.table({}), False
+        reader = streamed(found.limit(most + 1))
+        batches = list(_taken(reader))
+        shown = pa.Table.from_batches(batches, reader.schema)
+        more = shown.num_rows > most or next(reader, None) is not None
+    return shown.slice(0, most), more
+
+
+def _taken(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Batches, until they take `MOST_BYTES`: a text of a few megabytes may be in every row of a join."""
+    held = 0
+    for batch in reader:
+        yield batch
+        held += batch.nbytes
+        if held > MOST_BYTES:
+            return
 
 
 def hints(con: Connection, text: str, selection: Selection) -> list[str]:
@@ -298,9 +314,9 @@ def catalogue(con: Connection) -> list[dict[str, Any]]:
 def export(con: Connection, text: str, selection: Selection, path: Path) -> int:
     """Write all rows of the statement `text` to `path`, in the format of its suffix; returns how many."""
     from kerneldb.output import Output, format_of, write
-    from kerneldb.output.carried import carried
+    from kerneldb.warehouse.execute import streamed
 
     selection.bind(con)
     with _plain_errors(con, text):
-        reader = carried(_statement(con, text)).to_arrow_reader(BATCH_ROWS)
-    return write(reader, Output(format=format_of(path) or "parquet", path=path)).shown
+        output = Output(format=format_of(path) or "parquet", path=path)
+        return write(streamed(_statement(con, text)), output).shown

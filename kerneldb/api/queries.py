@@ -7,7 +7,6 @@ import functools
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
-from kerneldb.api.result import BATCH_ROWS
 from kerneldb.errors import SelectionError, UsageError, no_such
 
 if TYPE_CHECKING:
@@ -267,12 +266,12 @@ def rollups(con: Connection, names: Sequence[str]) -> Relation:
 @contextlib.contextmanager
 def stream(warehouse: Warehouse, name: str, where: str | None, traces: Sequence[str]) -> Iterator[pa.RecordBatchReader]:
     """The selected rows of a table, view or macro as a stream, for as long as the context lasts."""
-    from kerneldb.warehouse.execute import query_errors
+    from kerneldb.warehouse.execute import query_errors, streamed
 
     require_traces(warehouse, traces)
     known = _objects(warehouse)
     with warehouse.connection() as con, query_errors():
-        yield _rows_of(con, name, where, traces, known).to_arrow_reader(BATCH_ROWS)
+        yield streamed(_rows_of(con, name, where, traces, known))
 
 
 def _rows_of(

@@ -39,9 +39,11 @@ class Result:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Iterate over the rows as dictionaries."""
+        from kerneldb.output import values
+
         self._require_names()
         for batch in self._table.to_batches(BATCH_ROWS):
-            yield from batch.to_pylist(maps_as_pydicts="lossy")
+            yield from values.rows(batch)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The rows as an Arrow C stream, for `polars.DataFrame(result)` and the like."""

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 UNCARRIED: Final = frozenset({"uhugeint", "bit", "bignum", "variant", "time with time zone", "time_ns"})
 """Types whose values come out of Arrow as other values (-1 for the largest integer), without a part, or not at all."""
 
+DEEPEST: Final = 24
+"""So many types within each other are carried; Arrow refuses more than 64, and a map is two."""
+
 
 def carried(relation: DuckDBPyRelation) -> DuckDBPyRelation:
     """`relation`, with text in place of what Arrow cannot carry, also inside of lists, structures and maps."""
@@ -26,18 +29,19 @@ def carried(relation: DuckDBPyRelation) -> DuckDBPyRelation:
     return relation.select(*columns)
 
 
-def _carried(kind: DuckDBPyType) -> DuckDBPyType | None:
-    """The type that `kind` has to be cast to; None where it can stay."""
+def _carried(kind: DuckDBPyType, room: int = DEEPEST) -> DuckDBPyType | None:
+    """The type that `kind` has to be cast to, within `room` more levels; None where it can stay."""
     import duckdb
 
-    if kind.id in UNCARRIED:
+    nested = kind.id in {"list", "array", "struct", "map"}
+    if kind.id in UNCARRIED or (nested and room == 0):
         return duckdb.type("VARCHAR")
-    if kind.id not in {"list", "array", "struct", "map"}:
+    if not nested:
         return None
     children = {name: cast("DuckDBPyType", child) for name, child in kind.children}
     if kind.id == "array":
         del children["size"]
-    inner = {name: _carried(child) for name, child in children.items()}
+    inner = {name: _carried(child, room - 1) for name, child in children.items()}
     if not any(inner.values()):
         return None
     return _nested(kind.id, {name: inner[name] or child for name, child in children.items()})

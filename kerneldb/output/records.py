@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 4_096
 """Rows that are turned into text at once: Python objects take far more memory than the Arrow rows they come from."""
+BATCH_BYTES = 1 << 26
+"""As many bytes at most, if rows are long."""
 
 SPECIAL_IN_CSV = r'[",\r\n]|^$'
 SPLIT_IN_CSV = r'[",;\t\r\n]|^$'
@@ -50,8 +52,11 @@ def write(
 
 def _portions(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     for batch in reader:
-        for start in range(0, batch.num_rows, BATCH_ROWS):
-            yield batch.slice(start, BATCH_ROWS)
+        rows = BATCH_ROWS
+        while rows > 1 and batch.nbytes * rows > BATCH_BYTES * batch.num_rows:
+            rows //= 2
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
 
 
 def encode(value: object) -> bytes:
@@ -173,6 +178,8 @@ def _csv_text(value: Any) -> str | None:
 
 ROW_GROUP_ROWS = 131_072
 """Rows of one Parquet row group: enough to compress well, few enough to keep memory flat."""
+ROW_GROUP_BYTES = 1 << 28
+"""As many bytes, if rows are long."""
 
 
 def write_parquet(sink: BinaryIO, reader: pa.RecordBatchReader) -> int:
@@ -222,9 +229,9 @@ def write_arrow(sink: BinaryIO, reader: pa.RecordBatchReader) -> int:
 
     rows = 0
     with pa.ipc.new_file(sink, reader.schema) as writer:
-        for batch in reader:
-            writer.write_batch(batch)
-            rows += batch.num_rows
+        for table in _grouped(reader):
+            writer.write_table(table.combine_chunks())
+            rows += table.num_rows
     return rows
 
 
@@ -232,10 +239,12 @@ def _grouped(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
     import pyarrow as pa
 
     waiting: list[pa.RecordBatch] = []
+    rows = held = 0
     for batch in reader:
         waiting.append(batch)
-        if sum(one.num_rows for one in waiting) >= ROW_GROUP_ROWS:
+        rows, held = rows + batch.num_rows, held + batch.nbytes
+        if rows >= ROW_GROUP_ROWS or held >= ROW_GROUP_BYTES:
             yield pa.Table.from_batches(waiting, reader.schema)
-            waiting = []
+            waiting, rows, held = [], 0, 0
     if waiting:
         yield pa.Table.from_batches(waiting, reader.schema)

@@ -31,7 +31,7 @@ def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
         return [("24:00:00" if value.value == DAY[value.type.unit] else _held(value)) for value in column]
     try:
         return list(column.to_pylist(maps_as_pydicts="lossy"))
-    except (OverflowError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return [_held(value) for value in column]
 
 
@@ -40,7 +40,7 @@ def _held(value: pa.Scalar) -> Any:
 
     try:
         return value.as_py(maps_as_pydicts="lossy")
-    except (OverflowError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         pass
     kind = value.type
     if pa.types.is_map(kind):

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-BATCH_ROWS: Final = 10_000
+BATCH_ROWS: Final = 1_024
+"""Rows that are taken out of the engine at once: each may hold a text of a megabyte."""
 POLL_S: Final = 0.05
 """How often a waiting main thread looks for signals."""
 
@@ -104,8 +105,34 @@ def _rows(con: Connection, sql: str, params: Params | None, most_bytes: int | No
 
     if relation is None or most_bytes is None:
         return pa.table({})
-    reader = carried(relation).to_arrow_reader(BATCH_ROWS)
+    reader = streamed(relation)
     return pa.Table.from_batches(_within(reader, most_bytes), reader.schema)
+
+
+def streamed(relation: duckdb.DuckDBPyRelation) -> pa.RecordBatchReader:
+    """The rows of `relation` as they come. What fails at some row raises the engine's error, as it does elsewhere."""
+    import pyarrow as pa
+
+    reader = carried(relation).to_arrow_reader(BATCH_ROWS)
+    return pa.RecordBatchReader.from_batches(reader.schema, _batches(reader))
+
+
+def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    try:
+        yield from reader
+    except (OSError, pa.ArrowException) as error:
+        raise _of_stream(str(error)) from error
+
+
+def _of_stream(text: str) -> duckdb.Error:
+    """The error whose message comes out of a stream of Arrow, which has its kind in front: `Conversion Error: …`."""
+    if "Arrow Appender" in text:
+        text = "Error: texts of a column take more than 2 GB within few rows: leave the column out, or cut it"
+    name = text.partition("Error:")[0].title().replace(" ", "") + "Exception"
+    kind = getattr(duckdb, name, duckdb.Error)
+    return kind(text) if issubclass(kind, duckdb.Error) else duckdb.Error(text)
 
 
 def _within(reader: pa.RecordBatchReader, most_bytes: int) -> Iterator[pa.RecordBatch]:

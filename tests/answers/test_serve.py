@@ -133,6 +133,15 @@ def test_an_answer_has_an_end(port: int, monkeypatch: pytest.MonkeyPatch) -> Non
     assert (found.status, "takes more than 100 KB: add LIMIT" in found.text) == (400, True)
 
 
+def test_what_fails_at_some_row_is_said(port: int) -> None:
+    late = "SELECT CASE WHEN range = 50000 THEN ('x' || range)::INT ELSE 1 END FROM range(100000)"
+    found = known(port, "/api/query", {"sql": late})
+    assert (found.status, "Could not convert string 'x50000'" in found.text) == (400, True)
+    wide = "SELECT repeat('x', 3000000) FROM range(1000)"
+    found = known(port, "/api/query", {"sql": wide})
+    assert (found.status, "more than 2 GB within few rows" in found.text) == (400, True)
+
+
 def test_a_report_comes_section_by_section(database: Database) -> None:
     """What is there is shown while the rest is asked for, also where that fails."""
 

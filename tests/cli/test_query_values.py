@@ -25,6 +25,12 @@ VALUES = {
     "TIME '24:00:00'": "24:00:00",
     "TIMETZ '12:00:00+02'": "12:00:00+02",
 }
+NESTED = {
+    "MAP {['k']: 1}": {"['k']": 1},
+    "[MAP {{'a': 1}: DATE 'infinity'}]": [{"{'a': 1}": "infinity"}],
+}
+DEEP = 90
+"""Levels that Arrow does not take."""
 QUERY = f"SELECT {', '.join(f'{value} AS v{place}' for place, value in enumerate(VALUES))}"
 
 
@@ -42,6 +48,21 @@ def test_the_command_prints_them(database: Path, layout: str) -> None:
         assert list(json.loads(line).values()) == list(VALUES.values())
     else:
         assert line.replace(",", " ").split() == list(VALUES.values())
+
+
+@pytest.mark.parametrize("value", NESTED)
+def test_maps_with_keys_that_python_cannot_hold_are_printed(database: Path, value: str) -> None:
+    result = CliRunner().invoke(cli, ["--db", str(database), "query", f"SELECT {value} AS v", "--format", "ndjson"])
+    assert json.loads(result.stdout) == {"v": NESTED[value]}
+
+
+def test_values_deeper_than_arrow_takes_are_texts_inside(database: Path) -> None:
+    value = "MAP {1: " * DEEP + "7" + "}" * DEEP
+    result = CliRunner().invoke(cli, ["--db", str(database), "query", f"SELECT {value} AS v", "--format", "ndjson"])
+    found = json.loads(result.stdout)["v"]
+    while isinstance(found, dict):
+        (found,) = found.values()
+    assert found.endswith("=7" + "}" * found.count("}"))
 
 
 def test_the_screen_shows_and_exports_them(database: Path, tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ import pytest
 from textual.widgets import Input, Static
 
 import kerneldb
+from kerneldb.api import browsing
 from kerneldb.output.values import python_values
 from kerneldb.tui.dialogs import AskPath, CopyMenu, Page
 from kerneldb.tui.model import Choice
-from kerneldb.tui.screens.sql import FIRST, OLDER, SqlEditor
+from kerneldb.tui.screens.sql import FIRST, LONGEST, OLDER, SqlEditor
 from kerneldb.tui.widgets.table import Table
 from kerneldb.warehouse import Warehouse
 from tests.tui.piloting import driven, opened, press, settled, text_of
@@ -295,5 +296,37 @@ def test_a_text_that_a_column_never_has_gets_near_ones(trace_database: Path) -> 
             said = await run(app, pilot, "SELECT count(*) FROM selection WHERE category = 'gemm'")
             assert said == "1 row\ncategory has no value 'gemm'; near: 'GEMM'"
             assert "near columns: category" in await run(app, pilot, "SELECT catgory FROM kernels")
+
+    driven(flow)
+
+
+WIDE = "SELECT repeat('x', 2000000) AS a, '[red]' AS \"b\x1b\nc\", range AS i FROM range(3)"
+
+
+def test_long_cells_are_cut_where_they_are_shown_and_not_copied(trace_database: Path) -> None:
+    async def flow() -> None:
+        async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
+            await run(app, pilot, WIDE)
+            await press(pilot, "escape", "enter")
+            shown = str(app.screen.query_one(Static).content)
+            assert len(shown) < 2 * LONGEST
+            assert f"xx… (the first {LONGEST:,} of 2,000,000 characters)\n" in shown
+            assert "\nb\\x1b\\nc " in shown
+            await press(pilot, "escape", "y", "y")
+            assert (app.clipboard, "Not copied" in text_of(app)) == ("", True)
+
+    driven(flow)
+
+
+def test_as_many_rows_as_fit_are_taken_and_copied(trace_database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browsing, "MOST_BYTES", 1_000_000)
+
+    async def flow() -> None:
+        async with opened(trace_database, first="sql", size=(100, 30)) as (app, pilot):
+            status = await run(app, pilot, "SELECT repeat('x', 10000) AS a FROM range(3000)")
+            assert status == "the first 1,024 rows; there are more, e exports all"
+            await press(pilot, "escape", "y", "t")
+            lines = app.clipboard.split("\n")
+            assert lines == ["a", *["x" * 10000] * 99]
 
     driven(flow)

@@ -14,6 +14,7 @@ from kerneldb.output.values import python_values
 from kerneldb.shell import Name
 from kerneldb.tui import numbers
 from kerneldb.tui.model import Choice, Pointed, both, equals
+from kerneldb.tui.numbers import LONGEST_COPIED
 from kerneldb.tui.pane import CALL, Copy, Pane
 from kerneldb.tui.tasks import supersede
 from kerneldb.tui.widgets.columns import Column, plain
@@ -22,7 +23,7 @@ from kerneldb.tui.widgets.table import ArrowRows, Table
 from kerneldb.tui.widgets.where_bar import EngineMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -34,6 +35,8 @@ MOST: Final = 100_000
 """Rows that the screen takes; `e` exports all of them."""
 COPIED: Final = 1_000
 """Rows that go to the clipboard, through the terminal."""
+LONGEST: Final = 10_000
+"""Characters of a value on the page of a row."""
 
 FIRST: Final = """SELECT category, count(*) AS n, sum(duration_ns) AS total_ns
 FROM selection
@@ -186,8 +189,9 @@ class SqlPane(Pane):
         from kerneldb.tui.dialogs import Page
 
         if (row := event.table.row) is not None:
-            size = max(map(len, row), default=0)
-            text = "\n".join(f"{name:<{size}}  {plain(value)}" for name, value in row.items())
+            size = min(max(map(len, row), default=0), WIDEST)
+            cells = [[numbers.first_of(plain(one), LONGEST) for one in cell] for cell in row.items()]
+            text = "\n".join(f"{name:<{size}}  {value}" for name, value in cells)
             self.shell.push_screen(Page("Row", text))
 
     @on(OptionList.OptionSelected, "#sql-offers")
@@ -278,16 +282,24 @@ class SqlPane(Pane):
         written = self.edit.text.strip()
         draft = "" if written.rstrip(";").strip() == self._statement else written
         sql = Copy("s", "SQL", self._statement, lines=True), Copy("d", "SQL as edited", draft, lines=True)
-        return [*sql, Copy("y", "row", line), Copy("t", f"up to {COPIED:,} rows, with tabs", self._rows(), lines=True)]
+        return [*sql, Copy("y", "row", line), *self._rows()]
 
-    def _rows(self) -> str:
-        """The rows as a spreadsheet takes them from the clipboard."""
+    def _rows(self) -> Iterator[Copy]:
+        """The rows as a spreadsheet takes them from the clipboard: so many as go there."""
         rows = self.table.rows
         if not isinstance(rows, ArrowRows):
-            return ""
+            return
         found = (rows.row(place) or {} for place in range(min(len(rows), COPIED)))
-        cells = [rows.table.column_names, *(map(plain, row.values()) for row in found)]
-        return "\n".join("\t".join(cell.replace("\t", " ").replace("\n", " ") for cell in line) for line in cells)
+        lines, room = [], LONGEST_COPIED
+        for cells in itertools.chain([rows.table.column_names], (map(plain, row.values()) for row in found)):
+            line = "\t".join(cell.replace("\t", " ").replace("\n", " ") for cell in cells)
+            room -= len(line) + 1
+            if room < 0:
+                break
+            lines.append(line)
+        label = f"up to {COPIED:,} rows, with tabs" if room >= 0 else f"the first {len(lines) - 1:,} rows, with tabs"
+        if lines:
+            yield Copy("t", label, "\n".join(lines), lines=True)
 
     def nothing_to_export(self) -> str:
         """The statement failed, or runs, and no earlier one has rows."""
