@@ -27,6 +27,7 @@ import polars as pl
 from kerneldb.api import timeline, tracks
 from kerneldb.output.text import harmless
 from kerneldb.output.units import duration
+from kerneldb.report import exchanges
 from kerneldb.report.model import shapes
 
 if TYPE_CHECKING:
@@ -95,6 +96,10 @@ class Events:
     """Its name, in a page that does not ask; none of several traces."""
     facts: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     """What is stored of launches, by their `signature` in the frame; a page that is served asks for it."""
+    exchanges: pl.DataFrame | None = None
+    """Its collectives (see `exchanges.gather`), where all events are there one by one."""
+    aligned: bool = True
+    """Whether times of several traces are by one clock."""
 
     def note(self) -> str:
         """What is summed, as a sentence; nothing where all events are there one by one."""
@@ -117,7 +122,9 @@ def gather(ask: Asking, most: int, *, live: bool = False) -> Events:
     """
     found, name = extent(ask), str(ask.params["trace"])
     if found.events <= most:
-        return Events(*_items(ask, found.whole, found), found, found.whole, trace=name, facts=facts(ask))
+        items, samples = _items(ask, found.whole, found)
+        known = facts(ask)
+        return Events(items, samples, found, found.whole, trace=name, facts=known, exchanges=exchanges.gather(ask))
     if live:
         return window(ask, found, found.whole.first_ns, found.whole.last_ns, BINS)
     stretch = dataclasses.replace(found.whole, step_ns=_step(ask, found.whole, most))
@@ -151,6 +158,7 @@ def together(asks: Sequence[Asking], axis: Axis, most: int) -> Events:
     found = [gather(ask, most // len(asks)) for ask in asks]
     frames, samples, stretches = [], [], []
     known: dict[str, Mapping[str, Any]] = {}
+    collectives = []
     for number, (one, placed) in enumerate(zip(found, axis.traces, strict=True)):
         name, whole = harmless(placed.trace), one.found.whole
         of_trace = pl.lit(f", {name}")
@@ -161,6 +169,8 @@ def together(asks: Sequence[Asking], axis: Axis, most: int) -> Events:
         frames.append(one.frame.with_columns(moved, numbers, place=place, signature=signature))
         known |= {f"{number} {signature}": stored for signature, stored in one.facts.items()}
         samples.append(one.counters.with_columns(pl.col("ts_ns") + placed.shift_ns, pl.col("name") + of_trace))
+        if one.exchanges is not None:
+            collectives.append(exchanges.moved(one.exchanges, f", {name}", placed.shift_ns))
         stretches.append((whole.first_ns + placed.shift_ns, whole.last_ns + placed.shift_ns, one.window.step_ns))
     firsts, lasts, steps = zip(*stretches, strict=True)
     whole = Window(min(firsts), max(lasts))
@@ -170,7 +180,9 @@ def together(asks: Sequence[Asking], axis: Axis, most: int) -> Events:
     held = Extent(whole, events, launches, min(zeros))
     frame = pl.concat(frames).sort(pl.col("place").str.starts_with("process"), maintain_order=True)
     stretch = dataclasses.replace(whole, step_ns=max(steps))
-    return Events(frame, pl.concat(samples, how="vertical_relaxed"), held, stretch, facts=known)
+    together = pl.concat(collectives, how="vertical_relaxed") if collectives else None
+    told = pl.concat(samples, how="vertical_relaxed")
+    return Events(frame, told, held, stretch, facts=known, exchanges=together, aligned=axis.aligned)
 
 
 def extent(ask: Asking) -> Extent:
@@ -279,7 +291,8 @@ def _path(ask: Asking) -> Iterator[pl.DataFrame]:
         return
     what = pl.when(pl.col("part") == "host").then(pl.coalesce("call", "op")).otherwise(pl.col("kernel"))
     found = pl.DataFrame(steps, infer_schema_length=None).sort("start_ns", maintain_order=True)
-    told = pl.concat_str(pl.col("part") + ": " + pl.col("cause"), what, separator=", ", ignore_nulls=True)
+    cause = pl.col("cause").replace({"unsplit": "waiting and transfer"})
+    told = pl.concat_str(pl.col("part") + ": " + cause, what, separator=", ", ignore_nulls=True)
     lane = pl.lit(PATH)
     yield _plain(found.select("start_ns", "duration_ns", category="part", name=told), place=lane, lane=lane)
 
@@ -348,6 +361,8 @@ def packed(events: Events) -> bytes:
         "categories": names["category"].to_list(),
         "signatures": names["signature"].to_list(),
         "facts": events.facts,
+        "aligned": events.aligned,
+        "exchanges": None if events.exchanges is None else exchanges.header(events.exchanges, whole.first_ns),
         "lanes": lanes,
         "counters": list(_counters(events.counters)),
         "note": events.note(),

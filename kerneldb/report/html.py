@@ -22,8 +22,8 @@ from kerneldb.output.units import duration
 from kerneldb.report.model import Chart, Report, Section, is_number, notes, shown
 
 TIMELINE: Final = (
-    "timeline_data.js", "timeline_picture.js", "timeline_facts.js", "timeline_hits.js", "timeline_address.js",
-    "timeline_sums.js", "timeline.js", "timeline_live.js",
+    "timeline_data.js", "timeline_picture.js", "timeline_facts.js", "timeline_ranks.js", "timeline_hits.js",
+    "timeline_address.js", "timeline_sums.js", "timeline.js", "timeline_live.js",
 )  # fmt: skip
 TOLD: Final = 5
 """Marks of a chart that its text names."""

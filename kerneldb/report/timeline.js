@@ -3,7 +3,7 @@
 const Timeline = (() => {
   const {first, time, amount, several, element} = Packed, {TOP} = Drawing, GAPS = 1000, LEAST = 60, ROOM = 200;
   const KEYS = [["drag, a d, ← →", "move"], ["wheel, w s, + −", "zoom"], ["shift + drag, r", "choose a range, what is shown"], ["0", "whole trace"], ["g, shift + g", "largest gap, next gap"],
-    ["[ ]", "event before, after"], ["↑ ↓", "lane above, below"], ["o", "close the lane, open all"], ["f", "from a kernel or gap to the call, and back"], ["Enter", "zoom to the event"], ["/", "search: Enter goes on, Esc leaves the box, then n and shift + n"], ["Esc", "choose nothing, then end the search"]];
+    ["[ ]", "event before, after"], ["↑ ↓", "lane above, below"], ["o", "close the lane, open all"], ["p, shift + click on its title", "pin the lane at the top, and back"], ["f", "from a kernel or gap to the call, and back"], ["x", "collective: the next rank"], ["Enter", "zoom to the event"], ["/", "search: Enter goes on, Esc leaves the box, then n and shift + n"], ["Esc", "choose nothing, then end the search"]];
 
   /* Frames that are not of the program: PyTorch, Triton and Python's library, as in docs/why.md. */
   const LIBRARY = /(^|\/)(torch|triton)\/|^<|lib\/python[\d.]+\/(?!site-|dist-)|^(nn\.Module|threading|contextlib|functools|runpy)\b/;
@@ -59,7 +59,8 @@ const Timeline = (() => {
       const bar = element("div", undefined, {class: "tl-bar"});
       this.search = element("input", undefined, {type: "search", placeholder: "Search names", "aria-label": "Search names of events"});
       this.said = element("span", "", {class: "dim"});
-      bar.append(this.search);
+      this.sought = element("input", undefined, {type: "search", placeholder: "Lanes: stream 7, idle", "aria-label": "Show only lanes with these words in their titles; a comma parts alternatives"});
+      bar.append(this.search, this.sought);
       for (const [text, title, act] of [["−", "Zoom out", () => this.zoom(2)], ["+", "Zoom in", () => this.zoom(0.5)], ["whole", "Whole trace (0)", () => this.show(0, this.end)],
         ["largest gap", "Largest idle gap (g)", () => this.gap(0)], ["gaps", "List of the largest idle gaps", () => this.list_gaps()], ["?", "Keys", () => this.help()]]) {
         const button = element("button", text, {type: "button", title});
@@ -138,11 +139,13 @@ const Timeline = (() => {
         pressed = null;
         if (!was) return;
         if (was.moved && was.choose) this.tell_range();
-        else if (!was.moved) this.click(event.offsetX, event.offsetY);
+        else if (!was.moved) this.click(event.offsetX, event.offsetY, event.shiftKey);
       });
       canvas.addEventListener("keydown", (event) => this.press(event));
       for (const scrolled of [this.scroll, window]) scrolled.addEventListener("scroll", () => this.draw(), {passive: true});
       this.search.addEventListener("input", () => this.find(this.search.value));
+      this.sought.addEventListener("input", () => this.seek(this.sought.value));
+      this.sought.addEventListener("keydown", (event) => { if (["Enter", "Escape"].includes(event.key)) { event.preventDefault(); this.canvas.focus({preventScroll: true}); } });
       this.search.addEventListener("keydown", (event) => this.searching(event));
       new ResizeObserver(() => requestAnimationFrame(() => { if (this.scroll.clientWidth !== this.wide + this.left) this.resize(); })).observe(this.scroll);
       window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
@@ -163,9 +166,9 @@ const Timeline = (() => {
         ArrowLeft: () => this.move(-0.2), ArrowRight: () => this.move(0.2), a: () => this.move(-0.2), d: () => this.move(0.2),
         "+": () => this.zoom(0.6), "=": () => this.zoom(0.6), "-": () => this.zoom(1.7), w: () => this.zoom(0.6), s: () => this.zoom(1.7),
         0: () => this.show(0, this.end), g: () => this.gap(0), G: () => this.gap((this.gap_at ?? -1) + 1), "[": () => this.step(-1), "]": () => this.step(1), ",": () => this.step(-1), ".": () => this.step(1), c: () => this.follow(),
-        f: () => this.follow(), Enter: () => this.fit(), "/": () => this.search.focus(), n: () => this.next(1), N: () => this.next(-1),
+        f: () => this.follow(), x: () => this.across(), Enter: () => this.fit(), "/": () => this.search.focus(), n: () => this.next(1), N: () => this.next(-1),
         Escape: () => this.leave(), "?": () => this.help(),
-        ArrowUp: () => this.beside(-1), ArrowDown: () => this.beside(1), o: () => this.fold(), r: () => this.sum(this.from, this.to),
+        ArrowUp: () => this.beside(-1), ArrowDown: () => this.beside(1), o: () => this.fold(), p: () => this.pin(this.chosen?.lane), r: () => this.sum(this.from, this.to),
       }[event.key];
       if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
@@ -201,6 +204,20 @@ const Timeline = (() => {
       const found = [];
       for (const other of this.data.lanes) if (other.launches) for (let k = 0; k < other.n; k++) if (other.link[k] && wanted.has(other.link[k] - 1)) found.push({lane: other, i: k});
       return found.sort((one, other) => one.lane.start[one.i] - other.lane.start[other.i]);
+    }
+
+    /* What is known of the collectives of what is shown. */
+    ranks() {
+      if (this.exchanged?.data !== this.data) this.exchanged = new Ranks(this.data);
+      return this.exchanged;
+    }
+
+    partners(event) { return this.ranks().partners(event); }
+
+    /* To the same collective on the next rank. */
+    across() {
+      const other = this.chosen && this.ranks().next(this.chosen);
+      if (other) this.choose(other, true);
     }
 
     /* What encloses a time on a thread, from the outermost: what ended then does not, but an operator that is known to be it, called `op`, does. */
@@ -256,9 +273,10 @@ const Timeline = (() => {
       return `${name}: ${i < 0 ? "not known yet" : amount(values[i], unit)} at ${this.clock(t)}`;
     }
 
-    click(x, y) {
+    click(x, y, pins = false) {
       this.canvas.focus({preventScroll: true});
       const found = this.under(x, y);
+      if (found?.head && pins) { this.pin(found.head); return; }
       if (found?.head) { if (!this.closed.delete(found.key)) this.closed.add(found.key); this.arrange(); this.resize(); return; }
       if (found?.counter) this.say(false, element("p", this.reading(found.counter, x)));
       else if (found && found.i !== undefined) this.choose(found);
@@ -268,6 +286,7 @@ const Timeline = (() => {
       this.chosen = {lane: event.lane, i: event.i};
       this.range = null;
       const key = this.key(event.lane);
+      if (!this.wanted(Drawing.titled(event.lane))) this.seek("");
       if (this.closed.delete(key)) { this.arrange(); this.resize(); }
       const start = event.lane.start[event.i], length = event.lane.length[event.i];
       if (bring && (start + length < this.from || start > this.to)) { const half = (this.to - this.from) / 2; this.show(start + length / 2 - half, start + length / 2 + half); }
@@ -301,6 +320,22 @@ const Timeline = (() => {
       this.chosen = null; this.help();
       if (open) this.closed.clear(); else for (const lane of lanes) this.closed.add(this.key(lane));
       this.arrange(); this.resize();
+    }
+
+    /* Put a lane above the others, or back to its place. */
+    pin(lane) {
+      if (!lane) return;
+      if (!this.pinned.delete(this.key(lane))) this.pinned.add(this.key(lane));
+      this.arrange(); this.resize(); this.scroll.scrollTop = 0;
+    }
+
+    /* Show only lanes and counters whose titles have all of these words; a comma parts alternatives. */
+    seek(text) {
+      this.sought.value = text;
+      this.lanes_asked = text.toLowerCase().split(",").map((one) => one.split(/\s+/).filter(Boolean)).filter((words) => words.length);
+      this.arrange(); this.resize();
+      const of = (lanes) => new Set(lanes.map((lane) => this.key(lane))).size, all = of(this.data.lanes);
+      this.said.textContent = this.lanes_asked.length ? `${of(this.arranged())} of ${several(all, "lane")}` : this.hits.words();
     }
 
     fit() { if (this.chosen) { const {lane, i} = this.chosen, pad = Math.max(50, lane.length[i]); this.show(lane.start[i] - pad, lane.start[i] + lane.length[i] + pad); } }
@@ -362,7 +397,7 @@ const Timeline = (() => {
       add("where", `${lane.lane} · ${lane.place}`);
       add("start, duration", `${this.clock(start)}, ${time(lane.length[i])}`);
       if (this.data.categories[lane.name[i]] && lane.launches) add("category", this.data.categories[lane.name[i]]);
-      if (lane.launches && !(lane.many?.[i] > 1)) this.tell_facts(add);
+      if (lane.launches && !(lane.many?.[i] > 1)) { this.ranks().tell(add, this.chosen); this.tell_facts(add); }
       const linked = this.linked(this.chosen);
       const among = linked[0]?.lane.many?.[linked[0].i] > 1;
       let host = lane.gpu && !(among && lane.key?.[i]) ? linked[0] : null;
@@ -396,15 +431,17 @@ const Timeline = (() => {
       return [[...inner.filter((one) => one.lane.lane !== "Python"), ...(line ? [line] : [])], python.filter((one) => one !== line)];
     }
 
-    /* What the thread did in a gap until the call that ended it: for how long it was in no call, and what was open halfway that is not around that call. */
+    /* What the thread did in a gap until the call that ended it: for how long it was in no call, and what was open halfway that is not around that call: of operators the outermost first, which says most, of the rest the innermost. */
     tell_meanwhile(add, line, host, inside) {
       const {lane, i} = this.chosen, start = lane.start[i], until = host.lane.start[host.i], before = this.before(host);
+      const told = new Set([host, ...inside].map((one) => one.lane.base + one.i));
+      const halfway = this.around(host.lane.place, start + lane.length[i] / 2).filter((one) => !told.has(one.lane.base + one.i)), is_operator = (one) => one.lane.lane === "operators";
+      const open = halfway.filter(is_operator), others = halfway.filter((one) => !is_operator(one)).reverse();
       const quiet = until - Math.max(start, before ? before.lane.start[before.i] + before.lane.length[before.i] : start);
       const last = before && !(before.lane.many?.[before.i] > 1) ? `, after ${this.title(before)}` : "";
       if (quiet > lane.length[i] / 10 && host.lane.lane === "API calls" && !(host.lane.many?.[host.i] > 1))
-        add("host", `no call for ${time(quiet)} (Python or other work on the host)${last}, before ${this.title(host)}`);
-      const told = new Set([host, ...inside].map((one) => one.lane.base + one.i));
-      for (const one of this.around(host.lane.place, start + lane.length[i] / 2).reverse()) if (!told.has(one.lane.base + one.i)) line(one, "host meanwhile");
+        add("host", `no API call for ${time(quiet)}${open.length ? "" : " (Python or other work on the host)"}${last}, before ${this.title(host)}`);
+      for (const one of [...open, ...others]) line(one, "host meanwhile");
     }
 
     /* The call of the same thread that was the last to end of those begun before a call. */

@@ -36,11 +36,15 @@ const Drawing = (() => {
       this.box = box;
       this.data = data;
       this.closed = new Set(data.lanes.filter((lane) => lane.lane === "Python").map((lane) => this.key(lane)));
+      this.pinned = new Set();
       this.end = Math.max(1, data.end);
       this.from = 0; this.to = this.end;
       this.chosen = this.range = this.matches = null;
       this.paints();
     }
+
+    /* The launches of other ranks that are the same collective. */
+    partners() { return []; }
 
     /* The categories that take most time have colours of their own, the same for as long as the page is open; all others share one. */
     paints() {
@@ -77,17 +81,30 @@ const Drawing = (() => {
       return [...sums].sort((one, other) => other[1] - one[1]).map(([category]) => category);
     }
 
+    /* Whether a lane or counter is shown: all words of one of the alternatives that are asked for are in its title. */
+    wanted(title) {
+      const asked = this.lanes_asked ?? [], shown = title.toLowerCase();
+      return !asked.length || asked.some((words) => words.every((word) => shown.includes(word)));
+    }
+
+    /* The lanes that are shown: those that are pinned come first, in the order in which they were. */
+    arranged() {
+      const pinned = new Map([...this.pinned].map((key, i) => [key, i])), place = (lane) => pinned.get(this.key(lane)) ?? pinned.size;
+      const lanes = this.data.lanes.filter((lane) => this.wanted(titled(lane)));
+      return pinned.size ? lanes.sort((one, other) => place(one) - place(other)) : lanes;
+    }
+
     arrange() {
       this.rows = [];
       let y = TOP, last = null;
-      for (const lane of this.data.lanes) {
+      for (const lane of this.arranged()) {
         const key = this.key(lane);
         if (key !== last) { y += GAP; this.rows.push({head: lane, key, y, high: HEAD}); y += HEAD; last = key; }
         if (this.closed.has(key)) continue;
         this.rows.push({lane, y, high: ROW});
         y += ROW;
       }
-      for (const counter of this.data.counters) {
+      for (const counter of this.data.counters.filter((one) => this.wanted(one.name))) {
         counter.most ??= counter.values.reduce((one, other) => Math.max(one, other), 0) || 1;
         this.rows.push({counter, y: y + GAP, high: COUNTER});
         y += COUNTER + GAP;
@@ -184,7 +201,7 @@ const Drawing = (() => {
       pen.fillStyle = ink;
       const room = (this.left > 100 ? this.left : this.wide) - 10;
       const closed = this.closed.has(row.key);
-      pen.fillText(shortened(pen, `${closed ? "▸" : "▾"} ${titled(row.head)}`, room), 4, row.y + HEAD / 2 + 1);
+      pen.fillText(shortened(pen, `${closed ? "▸" : "▾"} ${this.pinned.has(row.key) ? "★ " : ""}${titled(row.head)}`, room), 4, row.y + HEAD / 2 + 1);
       if (!closed || this.left < 100) return;
       const held = this.data.lanes.filter((lane) => this.key(lane) === row.key).reduce((sum, lane) => sum + lane.n, 0);
       pen.fillStyle = dim;
@@ -257,6 +274,12 @@ const Drawing = (() => {
         return {x, y: row.y};
       };
       const here = outline(this.chosen);
+      pen.setLineDash([4, 3]);
+      for (const other of this.partners(this.chosen)) {
+        const there = outline(other);
+        if (there && here) { pen.beginPath(); pen.moveTo(here.x, here.y + ROW / 2); pen.lineTo(there.x, there.y + ROW / 2); pen.stroke(); }
+      }
+      pen.setLineDash([]);
       for (const other of this.linked(this.chosen).slice(0, 200)) {
         const there = outline(other);
         if (!here || !there) continue;

@@ -291,7 +291,7 @@ def test_a_gap_without_a_call_says_so_and_titles_keep_out_of_the_drawing(tmp_pat
     (found,) = re.findall(r'<pre id="said">(.*?)</pre>', dom, re.DOTALL)
     gap, title, fits, short = json.loads(unescape(found))
     assert (
-        "no call for 70 µs (Python or other work on the host), after cudaStreamSynchronize, before cudaLaunchKernel"
+        "no API call for 70 µs (Python or other work on the host), after cudaStreamSynchronize, before cudaLaunchKernel"
         in gap
     )
     assert "synchronisation, after cudaStreamSynchronize had ended" in gap
@@ -333,10 +333,11 @@ def test_ranks_are_on_one_timeline(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     names = [row["trace"] for row in database.traces().rows()]
     report = gather.single(database, names)
     titles = [section.title for section in report.sections]
-    assert titles[:3] == [f"{names[0]}: {contents.WHY}", f"{names[1]}: {contents.WHY}", gather.TOGETHER_DRAWN]
+    assert titles[0] == gather.RANKS
+    assert titles[1:4] == [f"{names[0]}: {contents.WHY}", f"{names[1]}: {contents.WHY}", gather.TOGETHER_DRAWN]
     assert not [title for title in titles if title.endswith(gather.DRAWN)]
-    (drawn,) = report.sections[2].blocks
-    assert report.sections[2].text == gather.ALIGNED
+    (drawn,) = report.sections[3].blocks
+    assert report.sections[3].text == gather.ALIGNED
     lanes = re.findall(r"^- (.+), GPU \d, stream \d+: `(.+)`$", markdown.page(report), re.MULTILINE)
     assert {name for name, _ in lanes} == set(names)
     assert isinstance(drawn, Chart)
@@ -363,10 +364,10 @@ def test_ranks_are_on_one_timeline(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     )
     assert all(place.endswith(f", {trace}") for trace, _, _, place in found)
     assert header["events"] == sum(one["n"] for one in lanes if one["lane"] not in events.DERIVED)
-    (served,) = (one for one in gather.single(database, names, live=True).sections if one.title == titles[2])
+    (served,) = (one for one in gather.single(database, names, live=True).sections if one.title == titles[3])
     assert [block.caption for block in served.blocks] == [drawn.caption]
     monkeypatch.setattr(events, "MOST", header["events"] - 1)
-    (served,) = (one for one in gather.single(database, names, live=True).sections if one.title == titles[2])
+    (served,) = (one for one in gather.single(database, names, live=True).sections if one.title == titles[3])
     assert (served.blocks, f"{header['events']:,} events" in served.text) == ((), True)
 
 

@@ -1,0 +1,65 @@
+/* Collectives of a timeline (kerneldb/report/exchanges.py): what each is, how long it waited for which rank, and which launches of other ranks it is. */
+"use strict";
+const Ranks = (() => {
+  const {first, time, amount} = Packed;
+
+  return class {
+    constructor(data) {
+      this.data = data;
+      this.known = new Map();  // an item → what is told of it
+      this.instances = [];
+      const {lanes = [], kinds = [], rows = []} = data.exchanges ?? {};
+      const of = lanes.map(([place, name]) => data.lanes.filter((lane) => lane.place === place && lane.lane === name));
+      for (const [lane, kind, instance, start, transfer, wait, late, bus] of rows)
+        for (const held of of[lane]) {
+          const i = first(held.start, start);
+          if (i >= held.n || held.start[i] !== start) continue;
+          const told = {lane: held, i, rank: lanes[lane][2], kind: kinds[kind], transfer, wait, late, bus, instance};
+          this.known.set(held.base + i, told);
+          (this.instances[instance] ??= []).push(told);
+        }
+    }
+
+    /* What is known of an item that is a collective. */
+    of({lane, i}) { return this.known.get(lane.base + i); }
+
+    /* The same collective on other ranks, in their order. */
+    partners(event) {
+      const here = this.of(event);
+      return here ? this.instances[here.instance].filter((one) => one !== here).sort((one, other) => one.rank - other.rank) : [];
+    }
+
+    /* The same collective on the next rank, round and round. */
+    next(event) {
+      const here = this.of(event), others = this.partners(event);
+      return others.find((one) => one.rank > here.rank) ?? others[0];
+    }
+
+    /* Add lines about a collective, and one for each of the other ranks, which leads there. */
+    tell(add, event) {
+      const here = this.of(event);
+      if (!here) return;
+      const [operation, dtype, bytes, group, size] = here.kind, others = this.partners(event);
+      add("collective", [operation || "collective", bytes != null && `of ${amount(bytes, "bytes")}`, dtype, group?.startsWith("[") ? `of ranks ${group.slice(1, -1)}` : size != null && `of ${size} ranks`].filter(Boolean).join(" "));
+      if (here.wait != null) add("waited", this.waited(here));
+      else if (size > 1) add("waited", "not known: not all ranks of the group show it");
+      if (others.length && this.data.aligned) {
+        const all = [here, ...others].sort((one, other) => one.lane.start[one.i] - other.lane.start[other.i]), [early, late] = [all[0], all[all.length - 1]];
+        add("began", `${time(late.lane.start[late.i] - early.lane.start[early.i])} apart: rank ${early.rank} first, rank ${late.rank} last`);
+      }
+      for (const other of others) add(`on rank ${other.rank}`, this.beside(here, other), other);
+    }
+
+    waited({transfer, wait, late, bus, rank, instance}) {
+      const none = this.instances[instance].every((one) => !one.wait) ? "no rank waited" : rank === late ? "not at all: this rank joined last" : "not at all";
+      const moved = `the transfer took ${time(transfer)}${bus == null ? "" : `, ${bus.toLocaleString("en", {maximumSignificantDigits: 3})} GB/s of bus bandwidth`}`;
+      return wait > 0 ? `${time(wait)} for rank ${late}, which joined last; ${moved}` : `${none}; ${moved}`;
+    }
+
+    /* When another rank began the same collective, where their clocks are the same, and how long it took there. */
+    beside(here, other) {
+      const by = other.lane.start[other.i] - here.lane.start[here.i], took = time(other.lane.length[other.i]);
+      return this.data.aligned ? `began ${time(Math.abs(by))} ${by < 0 ? "before" : "after"} this, took ${took}` : `took ${took}`;
+    }
+  };
+})();
