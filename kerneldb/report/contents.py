@@ -252,7 +252,7 @@ COLLECTIVES: Final = Plan(
         Column("algorithm", "algorithm"),
         Column("protocol", "protocol"),
         DTYPE,
-        Column("bytes", "bytes", "count"),
+        Column("bytes", "size", "bytes"),
         Column("group_size", "ranks", "count"),
         COUNT,
         TOTAL,
@@ -260,6 +260,18 @@ COLLECTIVES: Final = Plan(
         Column("median_bus_gbs", "bus GB/s", "number"),
     ),
 )
+HELD: Final = (
+    Column("device_type", "memory of"),
+    DEVICE,
+    Column("name", "name", "code"),
+    Column("allocations", "allocations", "count"),
+    Column("allocated_bytes", "allocated in all", "bytes"),
+    Column("peak_bytes", "most held at once", "bytes"),
+    Column("at_peak_bytes", "held at the peak", "bytes"),
+    Column("at_peak_pct", "share of the peak", "percent"),
+)
+MEMORY: Final = Plan("memory", "By outermost operator", HELD, is_sparse=True)
+MEMORY_LINES: Final = Plan("memory_lines", "By Python line", HELD, is_sparse=True)
 STRAGGLERS: Final = Plan(
     "stragglers",
     "Waits of each rank for another",
@@ -274,7 +286,7 @@ STRAGGLERS: Final = Plan(
         Column("idle_longer_ns", "late one idle longer before", "ns"),
         Column("longest_wait_ns", "longest wait", "ns"),
         Column("longest_operation", "in"),
-        Column("longest_bytes", "bytes", "count"),
+        Column("longest_bytes", "size", "bytes"),
         Column("longest_at_ns", "begun at", "ns"),
     ),
     is_sparse=True,
@@ -289,7 +301,7 @@ ROOFLINE: Final = Plan(
         DTYPE,
         OPERATOR,
         Column("input_dims", "shapes", "shapes"),
-        Column("moved_bytes", "bytes", "rate"),
+        Column("moved_bytes", "bytes", "bytes"),
         Column("intensity", "FLOP/byte", "number"),
         Column("flops_per_second", "FLOP/s", "rate"),
         Column("pct_peak_flops", "of peak FLOP/s", "percent", OVER_PEAK),

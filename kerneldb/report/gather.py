@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from kerneldb.api import timeline as timelines
+from kerneldb.output import units
 from kerneldb.report import charts, contents, counters, events, ranks, why
 from kerneldb.report.asking import Asking, asking, named
 from kerneldb.report.model import Chart, Report, Section, Table
@@ -24,6 +25,8 @@ ALL_SHORT: Final = 90
 SETUP: Final = "Setup"
 TOP: Final = "Where the GPU time goes"
 DRAWN: Final = "Timeline"
+MEMORY: Final = "Memory at the peak"
+NO_ADDRESSES: Final = "What was held then is not known: the trace does not say which allocation a release is of."
 RANKS: Final = "Who waits for whom"
 TOGETHER_DRAWN: Final = "All of them on one timeline"
 ALIGNED: Final = "Their clocks are the same: what is above each other happened at the same time."
@@ -219,6 +222,7 @@ def _caption(found: events.Events) -> str:
 
 
 def _time(ask: Asking) -> Iterator[Section]:
+    yield from _memory(ask)
     yield _roofline(ask)
     steps = ask.rows("iteration_times")
     bars = charts.columns(steps, "iteration", "total_ms", "ms") if len(steps) > 1 else None
@@ -230,6 +234,24 @@ def _time(ask: Asking) -> Iterator[Section]:
         yield Section("Replay and reconciliation", (*found, ask.table(contents.REPLAYED_KERNELS)))
     less = contents.OVERHEAD, contents.FUSION, contents.CONVERSIONS, contents.COLLECTIVES
     yield Section("What could be less", tuple(map(ask.table, less)))
+
+
+def _memory(ask: Asking) -> Iterator[Section]:
+    """What held memory when most was in use, where allocations were recorded."""
+    tables = [table for plan in (contents.MEMORY, contents.MEMORY_LINES) if (table := ask.table(plan)).rows]
+    if tables:
+        said = dict.fromkeys(peak(row) for row in tables[0].rows if row["device_peak_bytes"] is not None)
+        held = any(row["at_peak_bytes"] is not None for row in tables[0].rows)
+        yield Section(MEMORY, tuple(tables), (), " ".join([*said, *([] if held else [NO_ADDRESSES])]))
+
+
+def peak(row: Mapping[str, Any]) -> str:
+    """How much of the memory of a device was in use at the peak, when, and of how much that was reserved."""
+    number = "" if row["device"] is None else f" {row['device']}"
+    at = "" if row["at_ns"] is None else f", {units.duration(row['at_ns'])} after the first launch"
+    used, reserved = row["device_peak_bytes"], row["reserved_bytes"]
+    of = f", of {units.size(reserved)} that the allocator had reserved" if reserved else ""
+    return f"{row['device_type']}{number}: at most {units.size(used)} in use{at}{of}."
 
 
 def _roofline(ask: Asking) -> Section:

@@ -15,13 +15,13 @@ from kerneldb.output.text import escape
 class Column:
     """A column of a table: its name in the query, its title, and how values are written.
 
-    `kind`: text, code (names of kernels), shapes (of inputs, as JSON), count, ns and rate (written with a fitting unit
-    or prefix), percent, number.
+    `kind`: text, code (names of kernels), shapes (of inputs, as JSON), count, ns, bytes and rate (written with a
+    fitting unit or prefix), percent, number.
     """
 
     name: str
     title: str
-    kind: Literal["text", "code", "shapes", "count", "ns", "percent", "number", "rate"] = "text"
+    kind: Literal["text", "code", "shapes", "count", "ns", "bytes", "percent", "number", "rate"] = "text"
     over: str = ""
     """Why a percentage may be over 100; such values are kept and marked, with this as a note below the table."""
 
@@ -107,7 +107,9 @@ class Report:
 
 
 MARK: Final = " *"
-WRITERS: Final = {"count": units.count, "ns": units.duration, "percent": units.percent, "rate": units.amount}
+WRITERS: Final = {
+    "count": units.count, "ns": units.duration, "bytes": units.size, "percent": units.percent, "rate": units.amount,
+}  # fmt: skip
 
 
 def shown(column: Column, value: Any) -> str:

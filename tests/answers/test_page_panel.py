@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import altair as alt
 import pytest
 
 import kerneldb
@@ -274,15 +275,20 @@ def test_the_largest_dots_of_a_roofline_have_names() -> None:
     assert json.dumps(spec["layer"][-1]["data"]).count('"[8, 8]"') == 3
 
 
-def sides(points: list[tuple[float, float]], peak: float) -> dict[str, str]:
-    """The sides of the names of dots at `points` below a roof at `peak`, the first with most time."""
+def named(points: list[tuple[float, float]], peak: float) -> list[dict[str, Any]]:
+    """The names of dots at `points` below a roof at `peak`, the first with most time."""
     rows = [
         {"kernel": f"kernel {place}", "intensity": at, "flops_per_second": rate, "total_ns": 100 - place}
         for place, (at, rate) in enumerate(points)
     ]
     roof = [{"name": "r", "intensity": at, "flops_per_second": peak} for at in (1.0, 1e4)]
     extent = [(math.log(1.0), math.log(1e4)), (math.log(1e9), math.log(1e13))]
-    return {row["text"]: row["side"] for row in dots.told_apart(rows, roof, extent)}
+    return dots.told_apart(rows, roof, extent)
+
+
+def sides(points: list[tuple[float, float]], peak: float) -> dict[str, str]:
+    """The sides of these names."""
+    return {row["text"]: row["side"] for row in named(points, peak)}
 
 
 def test_names_in_a_roofline_are_over_no_dot_and_no_roof() -> None:
@@ -292,6 +298,20 @@ def test_names_in_a_roofline_are_over_no_dot_and_no_roof() -> None:
     assert sides([(100, 1e11), (140, 1e11), (70, 1e11)], 1e12)["kernel 0"] == "below"
     assert sides([(100, 1e11)], 1.02e11) == {"kernel 0": "below"}, "the roof is right and left of it"
     assert sides([(100, 1e11), (101, 1e11)], 1e12) == {"kernel 0": "right"}, "one dot, as it looks"
+
+
+def test_a_dot_without_room_beside_it_has_its_name_at_the_end_of_a_line() -> None:
+    """Others are right, left, below and above of the largest."""
+    points = [(100, 1e11), (140, 1e11), (70, 1e11), (100, 6e10), (100, 1.66e11)]
+    found = named(points, 1e12)
+    assert (found[0]["text"], found[0]["side"]) == ("kernel 0", dots.FAR)
+    assert (found[0]["from_intensity"], found[0]["from_flops_per_second"]) == points[0]
+    up, across = (math.log10(found[0][name] / at) for name, at in zip(dots.ROOFED[::-1], points[0][::-1], strict=True))
+    assert 30 < math.hypot(195 * across, 95 * up) < 230, "pixels between the dot and its name"
+    x, y = alt.X("intensity:Q"), alt.Y("flops_per_second:Q")
+    layers = [layer.to_dict() for layer in dots.texts(found[:1], x, y)]
+    assert [layer["mark"]["type"] for layer in layers] == ["rule", "text"]
+    assert layers[0]["encoding"]["x2"]["field"] == "from_intensity"
 
 
 @pytest.fixture(scope="module")
