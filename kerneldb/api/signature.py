@@ -64,8 +64,8 @@ JSON_FIELDS = frozenset({"input_dims", "input_strides", "input_dtypes", "scalars
 class SignaturePage:
     """Sections of fields about the signature itself, then tables.
 
-    The tables: times per trace and phase, counters (its own, or those of matches), what bounds it, what the rules of
-    Nsight Compute say of it, and matches.
+    The tables: times per trace and phase, lines and modules that launch it, counters (its own, or those of matches),
+    what bounds it, what the rules of Nsight Compute say of it, and matches.
     """
 
     signature_id: str
@@ -92,6 +92,7 @@ def page(warehouse: Warehouse, text: str, traces: Sequence[str] = ()) -> Signatu
     measured = sorted({signature for row in counters for signature in row.pop("measured_ids")})
     tables = {
         "times": ask(warehouse, "signature_times", wanted | {"traces": list(traces) or None}),
+        "launched from": ask(warehouse, "signature_places", wanted | {"traces": list(traces) or None}),
         "counters": counters,
         "bounds": ask(warehouse, "bounds_signature", {"signatures": measured}) if measured else [],
         "rules": ask(warehouse, "ncu_rules_signature", {"signatures": measured}) if measured else [],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,7 +15,11 @@ from kerneldb.output import is_terminal, opened
 from kerneldb.shell import Name, file
 
 if TYPE_CHECKING:
+    from kerneldb.api import Database
     from kerneldb.report.model import Report
+
+MOST_NAMED: Final = 16
+"""Ranks that a command names."""
 
 
 @cli.command(short_help="A report as one HTML or Markdown file.")
@@ -72,8 +76,19 @@ def _gathered(traces: tuple[str, ...], rule: str | None, threshold: float | None
     if threshold is None:
         for trace, _, other in database.repeated_by(traces):
             note(f"{trace} holds the same launches as {other}, on which the report is")
+        _note_run(database, traces)
         return gather.single(database, traces, rule)
     return changes.comparison(database, traces[0], traces[1], threshold / 100, rule)
+
+
+def _note_run(database: Database, traces: tuple[str, ...]) -> None:
+    """Say of a name that is of a trace and of its run of several ranks that the report is on the trace."""
+    rows = database.traces().rows()
+    for name in traces:
+        ranks = [row["trace"] for row in rows if row["run"] == name and row["rank"] is not None]
+        if len(ranks) > 1 and name in ranks and not set(ranks) <= set(traces):
+            every = program("report", *map(Name, ranks[:MOST_NAMED]), *["…"] * (len(ranks) > MOST_NAMED))
+            note(f"{name} is the trace; all {len(ranks)} ranks of the run of that name: {every}")
 
 
 def _refuse_files(traces: tuple[str, ...]) -> None:

@@ -74,9 +74,21 @@ def why(traces: tuple[str, ...], *, named: tuple[str, ...], budget: bool, by: st
     if not found:
         note(NOTHING)
     if output.format == "table":
-        say(found, alone=database.scope()[0] == 1)
+        say(found, among_ranks(database, found), alone=database.scope()[0] == 1)
     else:
         emit_rows(_result(found), output, None, None)
+
+
+def among_ranks(database: Database, found: Sequence[Verdict]) -> str:
+    """Of several ranks of a job, who waits for whom, before what is said of each."""
+    from kerneldb.report import ranks
+
+    waiting = [one.trace for one in found if any(piece.rule == "late-rank" for piece in one.advice)]
+    if len(found) < 2 or not waiting:  # noqa: PLR2004 (ranks)
+        return ""
+    width = min(WIDTH, terminal_width() or WIDTH)
+    rows = database.analyze("collective_stragglers", traces=[one.trace for one in found]).rows()
+    return "".join(f"{_wrapped(one[:1].upper() + one[1:], width)}\n" for one in ranks.sentences(rows))
 
 
 def answering(database: Database, traces: Sequence[str]) -> list[str]:

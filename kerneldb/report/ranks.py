@@ -64,11 +64,12 @@ class Late:
         row, times = self.longest, "collective" if self.n == 1 else "collectives"
         who, together = (f"rank {row['rank']}", "") if self.waiting == 1 else (f"{self.waiting} ranks", " together")
         size_of = f" of {size(row['longest_bytes'])}" if row["longest_bytes"] else ""
+        longest = f"{duration(row['longest_wait_ns'])} in {row['longest_operation'] or 'one'}{size_of}"
         reason = self.reason()
         return (
-            f"{self.run}: {who} waited{together} {duration(self.wait_ns)} for rank {self.rank}, in {self.n:,} {times}, "
-            f"longest {duration(row['longest_wait_ns'])} in {row['longest_operation'] or 'one'}{size_of}, which rank "
-            f"{row['rank']} began at {duration(row['longest_at_ns'])}{'; ' if reason else ''}{reason}."
+            f"job {self.run}: {who} waited{together} {duration(self.wait_ns)} for rank {self.rank}, in {self.n:,} "
+            f"{times}, longest {longest}, which rank {row['rank']} began at {duration(row['longest_at_ns'])}"
+            f"{'; ' if reason else ''}{reason}."
         )
 
 

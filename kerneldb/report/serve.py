@@ -180,12 +180,17 @@ def _index(database: Database, _: Any) -> Response:
 
 
 def _trace(database: Database, asked: Any) -> Response:
+    """The report of what each `name` means, and of all traces of each `run`, which may be called like one of them."""
     from starlette.responses import StreamingResponse
 
-    names = asked.getlist("name")
+    runs = asked.getlist("run")
+    of_runs = [row["trace"] for row in database.traces().rows() if row["run"] in runs] if runs else []
+    names = [*asked.getlist("name"), *of_runs]
+    if not names:
+        raise UsageError("no trace and no run of such a name")
     sections = gather.arriving(database, names, live=True)
     alone = [row["trace"] for name in names for row in named(database, name)]
-    pieces = html.arriving(gather.title(names), gather.made(database), sections, alone)
+    pieces = html.arriving(gather.title([*asked.getlist("name"), *runs]), gather.made(database), sections, alone)
     return StreamingResponse(_worked_off(pieces), media_type="text/html")
 
 

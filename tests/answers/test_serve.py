@@ -496,7 +496,7 @@ def test_the_first_page_fits_a_phone(port: int) -> None:
 def test_a_run_of_several_traces_has_a_page_of_them_all() -> None:
     traces = [{"trace": "one", "run": run, "source": "pytorch"} for run in ("a b", "a b", "c", None)]
     page = bytes(serve._page("serve.html.j2", database="k.duckdb", traces=traces).body).decode()
-    assert page.count('<a href="/trace?name=a%20b">a b</a>') == 2
+    assert page.count('<a href="/trace?run=a%20b">a b, all 2</a>') == 2
     assert "<td>c</td>" in page
 
 

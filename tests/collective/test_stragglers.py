@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from starlette.datastructures import QueryParams
 
 import kerneldb
 from kerneldb.api import Database
 from kerneldb.cli import cli
-from kerneldb.report import gather, html, ranks, why
+from kerneldb.report import gather, html, ranks, serve, why
 
 STEP_US, ENDS_US = 1000, 900
 PAUSES = {0: (0, 10, 10, 10), 1: (0, 10, 410, 10), 2: (0, 10, 10, 110)}
@@ -65,10 +67,10 @@ def test_waits_are_told_by_the_rank_that_was_late_and_by_what_it_did(database: D
 
 def test_sentences_say_who_was_late_and_where_to_look(database: Database) -> None:
     found = CliRunner().invoke(cli, ["--db", str(database.path), "analyze", "stragglers"], catch_exceptions=False)
-    first, second = [line for line in found.stderr.splitlines() if line.startswith("job: ")]
+    first, second = [line for line in found.stderr.splitlines() if line.startswith("job job: ")]
     assert first == (
-        "job: 2 ranks waited together 1.40 ms for rank 1, in 2 collectives, longest 400 µs in allreduce of 1.05 MB, "
-        "which rank 0 began at 2.11 ms; its GPU was busy 600 µs longer before, and idle 800 µs longer."
+        "job job: 2 ranks waited together 1.40 ms for rank 1, in 2 collectives, longest 400 µs in allreduce of "
+        "1.05 MB, which rank 0 began at 2.11 ms; its GPU was busy 600 µs longer before, and idle 800 µs longer."
     )
     assert second.endswith("its GPU stood idle 200 µs longer before: its host was late (kerneldb why rank2).")
 
@@ -86,7 +88,7 @@ def test_a_slow_gpu_is_no_late_host(database: Database) -> None:
 def test_a_report_of_ranks_begins_with_who_waits_for_whom(database: Database) -> None:
     report = gather.single(database, ["job"])
     assert report.sections[0].title == gather.RANKS
-    assert report.sections[0].text.startswith("job: 2 ranks waited together 1.40 ms for rank 1, in 2 collectives")
+    assert report.sections[0].text.startswith("job job: 2 ranks waited together 1.40 ms for rank 1, in 2 collectives")
     assert not [one for one in gather.single(database, ["rank0"]).sections if one.title == gather.RANKS]
 
 
@@ -110,3 +112,28 @@ def test_of_a_rank_that_computes_longer_the_verdict_says_so(tmp_path: Path) -> N
     (piece,) = [one for one in verdict.advice if one.rule == "late-rank"]
     assert "Here, its GPU was busy 300 µs longer before: slower kernels, or more of them" in piece.remedy
     assert piece.command == ("analyze", "stragglers")
+
+
+def test_a_run_that_is_called_like_a_rank_is_reached(tmp_path: Path) -> None:
+    for rank in PAUSES:
+        made = trace(rank)
+        for event in made["traceEvents"]:
+            event["ts"] += 1_700_000_000_000_000
+        (tmp_path / f"step-rank{rank}.json").write_text(json.dumps(made), encoding="utf-8")
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(sorted(tmp_path.glob("*.json")))
+    assert {row["run"] for row in database.traces().rows()} == {"step-rank0"}, "their clocks and collectives prove it"
+    asked = ["--db", str(database.path), "report", "step-rank0", "-o", str(tmp_path / "page.md")]
+    said = CliRunner().invoke(cli, asked, catch_exceptions=False).stderr
+    assert "step-rank0 is the trace; all 3 ranks of the run of that name: kerneldb" in said
+    assert "report step-rank0 step-rank1 step-rank2\n" in said
+    page = serve._trace(database, QueryParams({"run": "step-rank0"}))
+    text = "".join(asyncio.run(pieces(page)))
+    assert [f"step-rank{rank}: Why it takes so long</h2>" in text for rank in PAUSES] == [True] * 3
+    told = CliRunner().invoke(cli, ["--db", str(database.path), "why"], catch_exceptions=False).stdout
+    assert told.startswith("Job step-rank0: 2 ranks waited together 1.40 ms for rank 1, in 2 collectives,")
+
+
+async def pieces(response: Any) -> list[str]:
+    """The text of an answer that comes in pieces."""
+    return [piece async for piece in response.body_iterator]
