@@ -124,8 +124,8 @@ def _weights(planned: plan.Plan) -> Mapping[str, float]:
     return {item.id: max((one.launches for one in item.kernels), default=0) for item in planned.items}
 
 
-def compare(mine: Side, its: Side) -> dict[str, Any]:
-    """How near `mine` is to `its`, in shares of the time of `its`."""
+def compare(mine: Side, its: Side, bound: float = SHARE) -> dict[str, Any]:
+    """How near `mine` is to `its`, in shares of the time of `its`; `bound`: off by how much of a value is near."""
     times = {key: sum(one.time for one in some) for key, some in its.items()}
     both = [key for key in its if key in mine and sum(one.weight for one in mine[key])]
     shared = sum(times[key] for key in both)
@@ -134,17 +134,19 @@ def compare(mine: Side, its: Side) -> dict[str, Any]:
     for name in FIGURES:
         known = [key for key in both if all(name in one.figures for one in (*mine[key], *its[key]))]
         if known:
-            report[name] = _agreement(name, known, mine, its, times)
+            report[name] = _agreement(name, known, mine, its, times, bound)
     return report
 
 
-def _agreement(name: str, keys: Sequence[Key], mine: Side, its: Side, times: Mapping[Key, float]) -> Agreement:
+def _agreement(
+    name: str, keys: Sequence[Key], mine: Side, its: Side, times: Mapping[Key, float], bound: float
+) -> Agreement:
     found, shared = Agreement(), sum(times[key] for key in keys)
     means = {key: (_mean(name, mine[key]), _mean(name, its[key])) for key in keys}
-    found.kernels_pct = 100 * sum(times[key] for key in keys if near(name, *means[key])) / shared
+    found.kernels_pct = 100 * sum(times[key] for key in keys if near(name, *means[key], bound)) / shared
     if name.startswith("DRAM") and all(SERVED in one.figures for key in keys for one in its[key]):
-        served = {key: SHARE * _mean(SERVED, its[key]) for key in keys}
-        agreeing = (key for key, (a, b) in means.items() if near(name, a, b) or abs(a - b) <= served[key])
+        served = {key: bound * _mean(SERVED, its[key]) for key in keys}
+        agreeing = (key for key, (a, b) in means.items() if near(name, a, b, bound) or abs(a - b) <= served[key])
         found.or_served_pct = 100 * sum(times[key] for key in agreeing) / shared
     weights = {key: sum(one.weight for one in its[key]) for key in keys}
     whole = sum(pair[1] * weights[key] for key, pair in means.items())
@@ -160,8 +162,8 @@ def _agreement(name: str, keys: Sequence[Key], mine: Side, its: Side, times: Map
         for a, b in zip(mine[key], its[key], strict=True)
     ]
     compared = sum(time for _, _, time in pairs)
-    found.launches_pct = 100 * sum(time for a, b, time in pairs if near(name, a, b)) / compared if compared else 0.0
-    outside = sorted((key for key in keys if not near(name, *means[key])), key=lambda key: -times[key])
+    found.launches_pct = 100 * sum(time for a, b, time in pairs if near(name, a, b, bound)) / compared if compared else 0.0
+    outside = sorted((key for key in keys if not near(name, *means[key], bound)), key=lambda key: -times[key])
     found.worst = [
         f"{means[key][0]:,.1f} {means[key][1]:,.1f} {100 * times[key] / shared:.2f} % {key[0][:70]} {key[1]}"
         for key in outside[:WORST]
@@ -212,11 +214,12 @@ def main() -> None:
     """Print the comparison."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--plan", type=Path)
+    parser.add_argument("--bound", type=float, default=SHARE, help="off by how much of a value is near")
     parser.add_argument("program", type=Path)
     parser.add_argument("counters", type=Path, nargs="+")
     given = parser.parse_args()
     planned = None if given.plan is None else plan.read(given.plan)
-    sys.stdout.write(text(compare(read(given.counters, planned), read([given.program]))) + "\n")
+    sys.stdout.write(text(compare(read(given.counters, planned), read([given.program]), given.bound)) + "\n")
 
 
 if __name__ == "__main__":

@@ -141,31 +141,35 @@ class Counting:
     def _batch(self, profiler: profilers.Profiler, items: Sequence[str]) -> bool:
         """Run some of them, and write down what came of it; whether to go on."""
         output, command = self._output(), list[str]()
-        sessions = [Session()]
+        session, whole = Session(ran=list(items)), False
         with tempfile.TemporaryDirectory(prefix="kerneldb-counters-") as name:
-            folder = Path(name)
-            steps = tuple(step.id for step in self.log.plan.steps)
-            job = Job(str(self.plan), tuple(items), self.log.options, journal=str(self.journal), steps=steps)
-            with naming(folder / JOB_FILE):
-                (folder / JOB_FILE).write_text(codec.dump(job), encoding="utf-8")
+            folder, said = Path(name), Path(name) / "said"
             worker = processes.command(WORKER, name, str(os.getpid()))
-            said = folder / "said"
-            for command in profiler.commands(self.log.options, output, worker):
-                sessions.append(self._session(command, folder, said, Session(refused=sessions[-1].refused)))
-                if sessions[-1].stopped or sessions[-1].reason:
+            commands = profiler.commands(self.log.options, output, worker)
+            for number, command in enumerate(commands, 1):
+                self._ask(folder, session.ran)
+                session = self._session(command, folder, said, Session(refused=session.refused))
+                whole = number == len(commands)
+                if session.stopped or not session.ran:
                     break
-            last = sessions[-1]
             files = profiler.written(output)
             if not files:
-                self._nothing(last, output, said)
-        ran = tuple(last.ran) if files else ()
+                self._nothing(session, output, said)
+        ran = tuple(session.ran) if files and whole else ()
         names = tuple(path.name for path in files)
         options = tuple(part for part in command if part not in worker)[1:]
         self.log.writer.counters(
-            Counters(names, ran, last.refused, f"{profiler.name} {profiler.version}".strip(), options)
+            Counters(names, ran, session.refused, f"{profiler.name} {profiler.version}".strip(), options)
         )
-        self.left = [item for item in self.left if item not in ran and item not in last.refused]
-        return not last.stopped and bool(ran or last.refused)
+        self.left = [item for item in self.left if item not in ran and item not in session.refused]
+        return not session.stopped and bool(ran or session.refused)
+
+    def _ask(self, folder: Path, items: Sequence[str]) -> None:
+        """Write down for the worker which calls it is to run."""
+        steps = tuple(step.id for step in self.log.plan.steps)
+        job = Job(str(self.plan), tuple(items), self.log.options, journal=str(self.journal), steps=steps)
+        with naming(folder / JOB_FILE):
+            (folder / JOB_FILE).write_text(codec.dump(job), encoding="utf-8")
 
     def _nothing(self, session: Session, output: Path, said: Path) -> None:
         """Nothing was written: that of one call is its refusal; else raises ReplayError with what the profiler said."""

@@ -21,13 +21,15 @@ from typing import Final
 
 from kerneldb.gpus import counting
 from kerneldb.replay.errors import ReplayError
+from kerneldb.replay.host import traffic
 from kerneldb.replay.options import Options
 
 AMD: Final = "AMD"
 NCU_PLACES: Final = (
     "usr/local/cuda*/bin/ncu", "opt/nvidia/nsight-compute/*/ncu", "usr/local/NVIDIA-Nsight-Compute*/ncu",
 )  # fmt: skip
-STATES: Final = {"cold": ("kernel", "all"), "warm": ("kernel", "none"), "mixed": ("application", "none")}
+KERNEL_REPLAY: Final = "kernel"
+STATES: Final = {"cold": (KERNEL_REPLAY, "all"), "warm": (KERNEL_REPLAY, "none"), "mixed": ("application", "none")}
 """Replay mode and cache control of Nsight Compute by state of the cache."""
 TABLE: Final = re.compile(rb'^"?(?:ID"?,"?Process ID|Correlation_Id"?,"?Dispatch_Id)', re.MULTILINE)
 """The header of a table of either profiler."""
@@ -45,7 +47,12 @@ class Profiler:
     def commands(self, options: Options, output: Path, worker: Sequence[str]) -> list[list[str]]:
         """The command lines that run `worker` and write files whose names begin with that of `output`."""
         if self.name == "ncu":
-            return [[self.path, *ncu_options(options), "--log-file", f"{output}.csv", *worker]]
+            asked = traffic.parts(needed(options), kernel_replay=STATES[options.cache][0] == KERNEL_REPLAY)
+            pages = [f"{output}{traffic.SUFFIX}.csv", f"{output}.csv"][-len(asked) :]
+            return [
+                [self.path, *ncu_options(options, part), "--log-file", page, *worker]
+                for part, page in zip(asked, pages, strict=True)
+            ]
         return [
             [
                 *(self.path, "--pmc", counter, "--selected-regions", "--output-format", "csv"),
@@ -56,15 +63,26 @@ class Profiler:
 
     @staticmethod
     def written(output: Path) -> list[Path]:
-        """The files with tables that it wrote."""
+        """The files with tables that it wrote; bytes that have a page of their own go into that of all else."""
         found = sorted(output.parent.glob(f"{output.name}.*csv"))
-        return [path for path in found if TABLE.search(path.read_bytes())]
+        tables = [path for path in found if TABLE.search(path.read_bytes())]
+        apart, whole = output.with_name(f"{output.name}{traffic.SUFFIX}.csv"), output.with_name(f"{output.name}.csv")
+        if apart in tables:
+            if whole in tables:
+                traffic.join(whole, apart)
+            apart.unlink()
+        return [path for path in tables if path != apart]
 
 
-def ncu_options(options: Options) -> list[str]:
-    """What Nsight Compute is to collect, of what, how, and how it prints it."""
+def needed(options: Options) -> list[str]:
+    """The sections and metrics that are asked for, and those that say which kernel it was."""
     asked = [part for name in options.counters for part in counting.SETS.get(name, (name,))]
-    wanted = list(dict.fromkeys((*asked, *counting.ALWAYS)))
+    return list(dict.fromkeys((*asked, *counting.ALWAYS)))
+
+
+def ncu_options(options: Options, wanted: Sequence[str] | None = None) -> list[str]:
+    """What Nsight Compute is to collect (all that is needed, or `wanted` of it), of what, how, and how it prints it."""
+    wanted = needed(options) if wanted is None else wanted
     sections = [part for name in wanted if "__" not in name for part in ("--section", name)]
     metrics = ["--metrics", ",".join(name for name in wanted if "__" in name)]
     mode, flush = STATES[options.cache]

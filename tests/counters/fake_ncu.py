@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 from kerneldb import codec
+from kerneldb.replay.host import traffic
 from kerneldb.replay.wire import plan
 from kerneldb.replay.wire.messages import MESSAGES, Counted, Job
 from kerneldb.replay.wire.plan import PlannedKernel
@@ -27,14 +28,15 @@ CHILD = "python3.12"
 FAULT = os.environ.get("FAKE_NCU", "")
 
 
-def page(ran: list[tuple[str, PlannedKernel]], process: int) -> str:
+def page(ran: list[tuple[str, PlannedKernel]], process: int, more: tuple[str, ...] = ()) -> str:
+    """A page; of `more` metrics each launch has a thousand for each launch before it, and a thousand."""
     lines = list(csv.reader(io.StringIO(gzip.decompress(PAGE.read_bytes()).decode())))
     at = next(number for number, line in enumerate(lines) if line[:1] == ["ID"])
     header, units, recorded = lines[at], lines[at + 1], lines[at + 2 :]
     written = io.StringIO()
     writer = csv.writer(written, quoting=csv.QUOTE_ALL, lineterminator="\n")
-    writer.writerow([*header[:4], RANGES, *header[4:]])
-    writer.writerow([*units[:4], "", *units[4:]])
+    writer.writerow([*header[:4], RANGES, *header[4:], *more])
+    writer.writerow([*units[:4], "", *units[4:], *["byte"] * len(more)])
     for number, (item, kernel) in enumerate(ran):
         row = dict(zip(header, recorded[number % len(recorded)], strict=True))
         row |= {"ID": str(number), "Process ID": str(process), "Kernel Name": kernel.name}
@@ -49,7 +51,7 @@ def page(ran: list[tuple[str, PlannedKernel]], process: int) -> str:
         row |= {name: str(value or 0) for name, value in (axes | shared).items() if name in row}
         cells = list(row.values())
         label = f'{process}  "<default domain>:kerneldb {item}:none:none:none:none:none:none" '
-        writer.writerow([*cells[:4], label, *cells[4:]])
+        writer.writerow([*cells[:4], label, *cells[4:], *[f"{number + 1},000"] * len(more)])
     return written.getvalue()
 
 
@@ -81,7 +83,9 @@ def main() -> int:
     ran = [one.item for one in said if isinstance(one, Counted) and one.reason is None and one.item != victim]
     items = {item.id: item for item in plan.read(Path(job.plan)).items}
     kernels = [(name, one) for name in ran for one in items[name].kernels if one.kind == "kernel"]
-    log.write_text(f"==PROF== Connected to process {child.pid} ({CHILD})\n{page(kernels, child.pid)}")
+    asked = arguments[arguments.index("--metrics") + 1].split(",")
+    more = tuple(name for name in asked if name in traffic.METRICS)
+    log.write_text(f"==PROF== Connected to process {child.pid} ({CHILD})\n{page(kernels, child.pid, more)}")
     return 0
 
 
