@@ -162,7 +162,9 @@ def _agreement(
         for a, b in zip(mine[key], its[key], strict=True)
     ]
     compared = sum(time for _, _, time in pairs)
-    found.launches_pct = 100 * sum(time for a, b, time in pairs if near(name, a, b, bound)) / compared if compared else 0.0
+    found.launches_pct = (
+        100 * sum(time for a, b, time in pairs if near(name, a, b, bound)) / compared if compared else 0.0
+    )
     outside = sorted((key for key in keys if not near(name, *means[key], bound)), key=lambda key: -times[key])
     found.worst = [
         f"{means[key][0]:,.1f} {means[key][1]:,.1f} {100 * times[key] / shared:.2f} % {key[0][:70]} {key[1]}"

@@ -2,8 +2,8 @@
 
 What takes several passes runs a kernel several times (kernel replay). Nsight Compute puts back what the kernel wrote
 before each of them, and what of that goes to DRAM meanwhile counts as the kernel's: a product of matrices on an H200
-that wrote 38 kB to DRAM in one pass had 1.5 MB in 18 (results/2026-11-29-h200-counters-2). So these bytes are read first, in
-one pass, and written into the page of all else.
+that wrote 38 kB to DRAM in one pass had 1.5 MB in 18 (results/2026-11-29-h200-counters-2). So these bytes are read
+first, in one pass, and written into the page of all else.
 """
 
 from __future__ import annotations

@@ -284,6 +284,16 @@ def _mat2(known: Known) -> Fill:
     return WEIGHT if argument is not None and argument.strides[:1] == (1,) else ACTIVATION
 
 
+def _shift(known: Known) -> Fill:
+    """The bias of a linear layer is one row; what a product is added to has all rows."""
+    return WEIGHT if len(known.dims("self")) == 1 else ACTIVATION
+
+
+def _added(known: Known) -> Fill:
+    """A bias has fewer dims than what it is added to."""
+    return WEIGHT if 1 == len(known.dims("other")) < len(known.dims("self")) else ACTIVATION
+
+
 def _slots(known: Known) -> Fill:
     dims = known.first("key_cache", "k_cache", "kv_cache")
     return Fill("range", 0, max(dims[0], 1)) if dims else SAFE_INDEX
@@ -321,7 +331,8 @@ OPERATOR_RULES: Final[dict[str, dict[str, Rule]]] = {
         "cudnn_batch_norm_backward", "miopen_batch_norm", "miopen_batch_norm_backward", "_batch_norm_impl_index",
         "_batch_norm_with_update", "batch_norm_backward", "instance_norm"), {"weight": GAIN, "mean": SMALL}),
     **_each(("pow", "pow_", "_foreach_pow"), {"self": _power_base}),
-    **_each(("mm", "addmm", "_addmm_activation"), {"mat2": _mat2}),
+    **_each(("mm", "addmm", "_addmm_activation"), {"mat2": _mat2, "self": _shift}),
+    **_each(("add", "add_"), {"other": _added}),
     **_each(("masked_scatter", "masked_scatter_"), {"mask": _scatter_mask}),
     **_each(("native_dropout_backward", "_masked_scale"), {"mask": _dropout_mask}),
     **_each(("embedding_backward", "embedding_dense_backward"), {

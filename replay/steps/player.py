@@ -37,6 +37,8 @@ from kerneldb.replay.wire.steps import UNKNOWN, Exchange, Step, StepCall, Tensor
 PLAIN: Final = Fill("normal", 0.0, 1.0)
 WEIGHT: Final = Fill("normal", 0.0, 0.02)
 GAIN: Final = Fill("normal", 1.0, 0.02)
+FROM_BEFORE: Final = {0: GAIN, 1: GAIN, 2: WEIGHT, 3: WEIGHT}
+"""What was there before the step and has no other meaning, by its number of dims; images and caches have more."""
 VARIANCE: Final = Fill("uniform", 0.01, 1.0)
 """Of what a square root is taken of, as an optimizer does: below zero, all parameters would be no numbers soon."""
 ROOTS: Final = frozenset({"sqrt", "sqrt_", "_foreach_sqrt", "_foreach_sqrt_"})
@@ -397,7 +399,7 @@ class Player:
         fill = PLAIN if spec is None else spec.fill
         tensor = self.step.tensors[place]
         if fill == PLAIN and self.step.storages[storage].given:
-            fill = VARIANCE if storage in self._rooted else WEIGHT if len(tensor.dims) > 1 else GAIN
+            fill = VARIANCE if storage in self._rooted else FROM_BEFORE.get(len(tensor.dims), PLAIN)
         if name in INTEGERS and fill.kind in {"normal", "uniform", "constant"}:
             fill = self._copied_for(storage) or (fill if fill.kind == "constant" else Fill("constant", 0))
         view = self._viewed(place, tensor)  # what its last dims hold is of this view

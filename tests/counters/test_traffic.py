@@ -1,4 +1,4 @@
-"""Bytes of kernels that run alone: which are read in a run of their own, and how they come into the page of the rest."""
+"""Bytes of kernels that run alone: which are read in a run of their own, and how they come to the rest."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import sys
 import types
 from typing import Any
@@ -90,6 +91,33 @@ def test_a_matrix_from_before_the_step_is_what_its_call_asks_for() -> None:
     assert not player.filled
     assert torch.allclose(factor @ factor.mT, matrix, atol=1e-5)
     assert matrix.diagonal().min() > 4
+
+
+def test_what_a_model_has_before_the_step_has_values_as_in_models() -> None:
+    """A bias around one moves all that comes after it, and the GPU draws less power for values of one sign."""
+    linear = item("linear", "aten::addmm", [[512], [64, 256], [256, 512], [], []], ["float"] * 3 + ["Scalar"] * 2)
+    scaled = item("scaled", "aten::mul", [[64, 512], [512]], ["float", "float"])
+    image = item("image", "aten::relu", [[4, 3, 8, 8]], ["float"])
+    calls = (
+        StepCall("linear", ((0,), (1,), (2,), (), ()), (3,), recorded_ns=(5,)),
+        StepCall("scaled", ((3,), (4,)), (5,), recorded_ns=(5,)),
+        StepCall("image", ((6,),), (7,), recorded_ns=(5,)),
+    )
+    dims = ((512,), (64, 256), (256, 512), (64, 512), (512,), (64, 512), (4, 3, 8, 8), (4, 3, 8, 8))
+    tensors = tuple(
+        Tensor(place, one, tuple(math.prod(one[axis + 1 :]) for axis in range(len(one))))
+        for place, one in enumerate(dims)
+    )
+    sizes = tuple(Storage(4 * math.prod(one), given=place in {0, 1, 2, 4, 6}) for place, one in enumerate(dims))
+    made = Step("s", "trace", "t1", "execution trace", sizes, tensors, calls)
+    player = Player(made, {one.id: one for one in (linear, scaled, image)}, "cpu")
+    player.prepare()
+    rehearse(player, lambda _: None, lambda: None)
+    bias, gain, taken = (player.view(place) for place in (0, 4, 6))
+    assert not player.filled
+    assert (float(bias.mean()), float(bias.std())) == pytest.approx((0.0, 0.02), abs=0.01)
+    assert float(gain.mean()) == pytest.approx(1.0, abs=0.01)
+    assert float(taken.std()) == pytest.approx(1.0, abs=0.1)
 
 
 def test_what_is_freed_is_gone_and_nothing_holds_it() -> None:

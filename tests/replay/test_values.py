@@ -239,3 +239,18 @@ def test_probabilities_are_some(op: str, name: str) -> None:
 def test_segments_add_up_to_the_data() -> None:
     lengths = values_of("segment_reduce", "lengths", data=tensor(10, 3), lengths=tensor(4, kind="long int"))
     assert lengths.tolist() == [2, 3, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("op", "name", "named", "expected"),
+    [
+        ("addmm", "self", {"self": tensor(8)}, values.WEIGHT),  # of a linear layer
+        ("addmm", "self", {"self": tensor(4, 8)}, values.ACTIVATION),
+        ("mm", "self", {"self": tensor(4, 8)}, values.ACTIVATION),
+        ("add", "other", {"self": tensor(4, 8), "other": tensor(8)}, values.WEIGHT),
+        ("add_", "other", {"self": tensor(4, 8), "other": tensor(4, 8)}, values.ACTIVATION),
+        ("add", "other", {"self": tensor(8), "other": tensor(8)}, values.ACTIVATION),
+    ],
+)
+def test_a_bias_is_as_small_as_weights(op: str, name: str, named: dict[str, Argument], expected: Fill) -> None:
+    assert fill_for(Known(op, named), name, "float32") == (expected, None)
