@@ -131,14 +131,16 @@ def test_collectives_run_on_all_ranks_and_a_dead_rank_costs_its_collective_only(
     some = [exchange(name, given=given, taken=taken) for name, (given, taken) in parts.items()]
     shared = [exchange("all_to_all"), exchange("all_to_allv"), exchange("all_to_all_v", given=ELEMENTS // 2)]
     items = [exchange("allreduce"), exchange("unheard"), *shared, exchange("killing"), exchange("greedy"), *some]
-    outcome = fleet.run(*planned(tmp_path, *items), CPU, WORKERS)
+    patient = dataclasses.replace(CPU, item_seconds=600.0)  # both ranks start anew for each collective
+    outcome = fleet.run(*planned(tmp_path, *items), patient, WORKERS)
     found = calls(tmp_path / "j")
     assert not ran.exists()
     assert outcome.finished
     assert outcome.collectives_s > 0
     for name in ("allreduce", *parts):
         one = found[name]
-        assert (one.status, one.grade, one.inputs["ranks"]) == ("ok", "L0", 2)
+        assert (one.status, one.grade) == ("ok", "L0"), one.reason
+        assert one.inputs["ranks"] == 2
         assert one.time is not None
         assert one.time.n >= CPU.runs
         assert min(one.inputs["wait_ns"]) == pytest.approx(0.0, abs=one.time.high_ns)

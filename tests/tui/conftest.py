@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 
 import kerneldb
+from kerneldb.tui import early_keys
 from tests.conftest import made_once
 from tests.tui.odd_traces import found_operators, sums_only
 from tests.tui.piloting import lasting
@@ -21,6 +23,13 @@ if TYPE_CHECKING:
 def application() -> Iterator[None]:
     """One application for all flows that are `driven`."""
     with lasting():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patient_keys() -> Iterator[None]:
+    """Keys wait for what takes them as long as a busy machine needs to open it."""
+    with mock.patch.object(early_keys, "HOLD_S", 60.0):
         yield
 
 
