@@ -281,7 +281,7 @@ RULES: Final = (
     ),
     Rule(
         "one-kernel",
-        9,
+        10,
         "{kernel}{size} takes {total_ns} ({share_pct:.0f} % of the {whole}) in {n:,} launches{where}{judged}.",
         ("show", "{kernel}"),
         "{hint}{alone}.",

@@ -23,6 +23,7 @@ SHOWN: Final = 100
 OTHERS: Final = 20
 SIDES: Final = 2
 OWN: Final = "The own Δ of a kernel is the change of its mean beyond the shift that all kernels have in common."
+NO_OTHERS: Final = "None: every kernel changed beyond doubt."
 TIMES: Final = ("total_before_ns", "total_after_ns", "delta_ns")
 
 VERDICTS: Final = (
@@ -157,7 +158,7 @@ def _times(found: Difference, names: dict[str, Any]) -> list[Section]:
     return [
         Section("Sums", (verdicts,), (), _sums(found)),
         Section("What changed", (*drawn, changes), (), OWN),
-        Section("What did not", (Table("Largest of the others", CHANGES, others[:OTHERS], sql),)),
+        Section("What did not", (Table("Largest of the others", CHANGES, others[:OTHERS], sql, NO_OTHERS),)),
     ]
 
 
@@ -187,7 +188,7 @@ def _sums(found: Difference) -> str:
     change = "" if found.delta_pct is None else f" ({found.delta_pct:+.2f} %)"
     shift = found.common_shift_pct
     shifted = (
-        "Too few kernels match by signature to know a shift of all."
+        "Too few kernels are the same in both to say whether all of them became slower or faster together."
         if shift is None
         else f"All kernels together shifted by {shift:+.2f} %."
     )

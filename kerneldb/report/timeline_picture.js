@@ -114,7 +114,7 @@ const Drawing = (() => {
 
     resize() {
       const ratio = window.devicePixelRatio || 1, width = Math.max(320, this.scroll.clientWidth);
-      this.left = width < 700 ? 4 : 190;
+      this.left = width < 700 ? 4 : width < 1500 ? 190 : 270;  // whole titles of threads, where there is room
       this.wide = width - this.left;
       this.canvas.style.width = `${width}px`;
       this.canvas.style.height = `${this.high}px`;

@@ -97,7 +97,8 @@ class Verdict:
         ordered = sorted(parts.most_common(), key=lambda part: part[0] == BETWEEN)
         shares = {words: f"{100 * ns / self.span_ns:.1f}" for words, ns in ordered}
         told = [f"{share} % {words}" for words, share in shares.items() if share != "0.0"]
-        of = f", {self.devices} GPUs added up" if self.devices > 1 else ""
+        each = duration(self.span_ns / max(self.devices, 1))
+        of = f", added up over {self.devices} GPUs ({each} a GPU)" if self.devices > 1 else ""
         return f"{duration(self.span_ns)} from the first launch to the last{of}: {', '.join(told)}."
 
 

@@ -296,10 +296,12 @@ def judged(row: Row) -> Mapping[str, str]:
     """How near the kernel is to the peaks of the GPU, and what follows from that."""
     reached, limit = row["reached_pct"], "arithmetic" if row["is_compute"] else "memory bandwidth"
     verdict, hint, sure = "", "Start there: {counted}", COUNTED_WORK if row["is_counted"] else UNKNOWN_WORK
+    partly = ""
     if reached is not None:
         sure = KNOWN_WORK
+        partly = " (of the {known:,} launches of known work)" if row["known"] < row["n"] else ""
     if reached is not None and reached >= NEAR_PEAK:
-        verdict = f"; at {min(100, reached):.0f} % of the peak {limit}, the kernel itself leaves little to gain"
+        verdict = f"; at {min(100, reached):.0f} % of the peak {limit}{partly}, the kernel itself leaves little to gain"
         if reached < AT_PEAK:
             verdict += ": few get much of the {beyond_ns} that the peak itself would save"
         hint = "Give it less to do: fewer bytes or operations, a smaller type, fusion with its neighbours"
@@ -307,7 +309,7 @@ def judged(row: Row) -> Mapping[str, str]:
         verdict = "; at {mean_ns} each, starting and ending it limits it, not arithmetic or bandwidth"
         hint, sure = "Run it less often: fuse it, or give it more work at a time", LIKELY + "by its duration."
     elif reached is not None:
-        verdict = f"; at {reached:.0f} % of the peak {limit}, {{at_stake_ns}} more than its work needs"
+        verdict = f"; at {reached:.0f} % of the peak {limit}{partly}, {{at_stake_ns}} more than its work needs"
     counted = "its counters are stored" if row["is_counted"] else "read its counters with {counters}"
     size = f" ({row['size']})" if row["size"] else ""
     alone = "; kerneldb replay runs it alone" if row["is_called"] else ""

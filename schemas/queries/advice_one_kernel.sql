@@ -29,13 +29,14 @@ summed AS (
         100 * sum(wall_ns) / any_value(span_ns) AS share_pct,
         sum(needed_ns) AS needed_ns,
         sum(wall_ns) FILTER (needed_ns IS NOT NULL) AS known_ns,
+        sum(n) FILTER (needed_ns IS NOT NULL) AS known,
         bool_or(is_compute) FILTER (needed_ns IS NOT NULL) AS is_compute,
         'wall time' AS whole
     FROM ran
     GROUP BY name_id
     HAVING share_pct >= 10 AND (sum(n) >= 10 OR sum(wall_ns) >= 10000 * sum(n))
     UNION ALL
-    SELECT name_id, short_name, n, total_ns, share_pct, NULL, NULL, NULL, 'GPU time'
+    SELECT name_id, short_name, n, total_ns, share_pct, NULL, NULL, NULL, NULL, 'GPU time'
     FROM top_kernels()
     WHERE
         trace = $trace AND timing <> 'profiled' AND share_pct >= 10 AND kind = 'kernel' AND coalesce(category NOT IN ('COMMUNICATION', 'GEMV'), true)
@@ -55,6 +56,7 @@ SELECT
     m.total_ns::DOUBLE AS total_ns,
     m.share_pct,
     m.n::BIGINT AS n,
+    m.known::BIGINT AS known,
     m.total_ns / m.n AS mean_ns,
     m.whole,
     m.is_compute,

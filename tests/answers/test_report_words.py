@@ -78,6 +78,7 @@ def whole(folder: Path) -> why.Verdict:
 
 
 ROW: dict[str, Any] = {"is_compute": True, "mean_ns": 1e6, "is_counted": False, "is_called": False, "size": None}
+ROW |= {"n": 24, "known": 24}
 
 
 @pytest.mark.parametrize(
@@ -92,6 +93,8 @@ def test_words_about_a_kernel_fit_its_figure(reached: float, said: str, unsaid: 
     found = wording.judged({**ROW, "reached_pct": reached})["judged"]
     assert said in found
     assert unsaid not in found
+    some = wording.judged({**ROW, "reached_pct": reached, "known": 18})["judged"]
+    assert some == found.replace("peak arithmetic", "peak arithmetic (of the {known:,} launches of known work)")
 
 
 def test_advice_is_in_the_order_of_the_time_at_stake(shared_data: Path, tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from starlette.datastructures import QueryParams
 import kerneldb
 from kerneldb.api import Database
 from kerneldb.cli import cli
-from kerneldb.report import gather, html, ranks, serve, why
+from kerneldb.report import asking, gather, html, ranks, serve, why
+from tests.collective import jobs
 
 STEP_US, ENDS_US = 1000, 900
 PAUSES = {0: (0, 10, 10, 10), 1: (0, 10, 410, 10), 2: (0, 10, 10, 110)}
@@ -137,3 +138,14 @@ def test_a_run_that_is_called_like_a_rank_is_reached(tmp_path: Path) -> None:
 async def pieces(response: Any) -> list[str]:
     """The text of an answer that comes in pieces."""
     return [piece async for piece in response.body_iterator]
+
+
+def test_a_job_is_meant_by_its_name(tmp_path: Path) -> None:
+    """A run of two workloads has a job of each."""
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest([jobs.make(tmp_path / "tiny-tp2")])
+    meant = {name: [row["trace"] for row in asking.named(database, name)] for name in ("tiny-tp2", "tiny-tp2-decode")}
+    assert meant["tiny-tp2-decode"] == ["tiny-tp2-decode-rank0", "tiny-tp2-decode-rank1"]
+    assert len(meant["tiny-tp2"]) == 4
+    told = {row["run"] for row in database.analyze("collective_stragglers").rows()}
+    assert told == {"tiny-tp2-prefill", "tiny-tp2-decode"}

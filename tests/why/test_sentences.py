@@ -409,3 +409,9 @@ def test_an_estimate_of_ncu_counts_for_the_launches_that_it_is_about(profiled: D
     assert first.at_stake_ns == pytest.approx(
         sum((row["pct"] or 0) * row["duration_ns"] / 100 for row in those), rel=0.1
     )
+
+
+def test_of_several_gpus_the_sum_and_the_time_of_one_are_told() -> None:
+    verdict = why.Verdict("t", 2, 3 * MS, {"computation": 3 * MS}, (), ())
+    said = "3.00 ms from the first launch to the last, added up over 2 GPUs (1.50 ms a GPU): 100.0 % computing."
+    assert verdict.headline() == said
