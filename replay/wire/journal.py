@@ -83,13 +83,13 @@ class Journal:
 
     run: RunFacts
     latest: dict[tuple[str, str], CallResult] = field(default_factory=dict)
-    resumed: tuple[RunFacts, ...] = ()
+    resumed: list[RunFacts] = field(default_factory=list)
     finished: bool = False
     cut: bool = False
     energy: EnergyFacts | None = None
-    readings: tuple[Reading, ...] = ()
+    readings: list[Reading] = field(default_factory=list)
     steps: dict[tuple[str, str], StepResult] = field(default_factory=dict)
-    counters: tuple[Counters, ...] = ()
+    counters: list[Counters] = field(default_factory=list)
 
     @property
     def calls(self) -> tuple[CallResult, ...]:
@@ -131,11 +131,11 @@ class Journal:
             case SharedEnergy(energy):
                 self.energy = energy
             case Readings(readings):
-                self.readings = (*self.readings, *readings)
+                self.readings += readings
             case Counters():
-                self.counters = (*self.counters, line)
+                self.counters.append(line)
             case ResumeLine(run):
-                self.resumed = (*self.resumed, run)
+                self.resumed.append(run)
 
 
 def _placed(item: str, cache: str, kernels: Sequence[StepKernel]) -> CallResult:
