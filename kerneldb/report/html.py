@@ -12,7 +12,7 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -42,7 +42,7 @@ def page(report: Report) -> str:
     return "".join([head, *_sections(report.sections), _parts().foot(titled=True)])
 
 
-def arriving(title: str, subtitle: str, sections: Iterable[Section], alone: Sequence[str] = ()) -> Iterator[str]:
+def arriving(title: str, subtitle: str, sections: Iterable[Section], alone: Sequence[str] = ()) -> Generator[str]:
     """The HTML text in pieces: a section when it is there. `alone` are traces whose timelines the page leads to."""
     yield _parts().head(title, subtitle, (), _safe(script()), _timeline_script(), alone)
     yield from _sections(sections)

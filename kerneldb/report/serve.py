@@ -6,6 +6,7 @@ answer. SQL runs as in `Database.sql`: it can change nothing and reach no file.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import importlib.resources
@@ -29,7 +30,7 @@ from kerneldb.report import changes, gather, html, live
 from kerneldb.report.asking import named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     import duckdb
     from starlette.applications import Starlette
@@ -194,16 +195,23 @@ def _trace(database: Database, asked: Any) -> Response:
     return StreamingResponse(_worked_off(pieces), media_type="text/html")
 
 
-def _worked_off(pieces: Iterator[str]) -> Iterator[str]:
-    """`pieces` as they come from one thread, to which a connection belongs, however slowly they are taken."""
+def _worked_off(pieces: Generator[str]) -> Iterator[str]:
+    """`pieces` as they come from one thread, to which a connection belongs, however slowly they are taken.
+
+    Nothing further is asked for once nobody takes them any more.
+    """
     import markupsafe
 
     come: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    left = threading.Event()
 
     def work() -> None:
         try:
-            for piece in pieces:
-                come.put(piece)
+            with contextlib.closing(pieces):
+                for piece in pieces:
+                    come.put(piece)
+                    if left.is_set():
+                        break
         except KerneldbError as error:
             come.put(f'<p role="alert">{markupsafe.escape(harmless(str(error)))}</p>')
             come.put('<script>document.getElementById("coming")?.remove();</script>')
@@ -211,8 +219,11 @@ def _worked_off(pieces: Iterator[str]) -> Iterator[str]:
             come.put(None)
 
     threading.Thread(target=work, daemon=True).start()
-    while (piece := come.get()) is not None:
-        yield piece
+    try:
+        while (piece := come.get()) is not None:
+            yield piece
+    finally:
+        left.set()
 
 
 def _timeline(database: Database, asked: Any) -> Response:

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.parse
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -131,6 +132,23 @@ def test_an_answer_has_an_end(port: int, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(serve, "MOST_BYTES", 100_000)
     found = known(port, "/api/query", {"sql": "FROM range(1000000000000)"})
     assert (found.status, "takes more than 100 KB: add LIMIT" in found.text) == (400, True)
+
+
+def test_nothing_is_asked_once_nobody_waits() -> None:
+    ended = threading.Event()
+
+    def pieces() -> Iterator[str]:
+        try:
+            while True:
+                time.sleep(0.01)
+                yield "a section"
+        finally:
+            ended.set()
+
+    answer = serve._worked_off(pieces())
+    next(answer)
+    answer.close()
+    assert ended.wait(30)
 
 
 def test_what_fails_at_some_row_is_said(port: int) -> None:
