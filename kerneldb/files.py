@@ -41,6 +41,7 @@ SPILLED: Final = "max_temp_directory_size"
 TEMPORARY: Final = "kerneldb-"
 """How the names of temporary folders begin, but for those beside a database."""
 AGAIN: Final = "make room there, and give the command again"
+RIGHTS: Final = (errno.EACCES, errno.EPERM)
 
 
 def of_disk(error: BaseException | None, folder: Path) -> WarehouseError | None:
@@ -85,9 +86,17 @@ def _again(number: int) -> str:
 
 
 def told(error: OSError) -> str:
-    """What the system says of a file, by its name if the error has one, and what to do where a disk is full."""
+    """What the system says of a file, by its name if it has one; what to do where disk or rights lack."""
     text = f"{error.filename or 'output'}: {error.strerror or error}"
+    if error.filename and error.errno in RIGHTS:
+        return f"{text}; change the rights of it or of its folder, or give another path"
     return f"{text}; {_again(error.errno)}" if error.filename and error.errno in OF_DISK else text
+
+
+def of_rights(text: str) -> str:
+    """What to do where `text` says that a database, or what lies beside it, may not be opened; else nothing."""
+    denied = any(os.strerror(one) in text for one in RIGHTS)
+    return "; change the rights of file and folder, or copy it to a folder where you may write" if denied else ""
 
 
 @contextlib.contextmanager
@@ -120,7 +129,8 @@ def written(path: Path) -> Iterator[BinaryIO]:
                 yield stream
             temporary.replace(target)
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where nothing can be written, nothing is there; and that is said already
+            temporary.unlink()
 
 
 def refusing(folder: Path) -> WarehouseError | None:

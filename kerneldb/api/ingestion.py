@@ -183,7 +183,8 @@ def _spool(stack: contextlib.ExitStack, database: Path) -> Path:
     try:
         return stack.enter_context(spool_folder(database))
     except OSError as error:
-        message = f"{database.parent}: nothing can be written there ({error.strerror}), but a database takes it"
+        lacks = f"nothing can be written there ({error.strerror}), but a database takes it"
+        message = f"{database.parent}: {lacks}; make the folder writable, or give a database elsewhere with --db"
         raise WarehouseError(message) from error
 
 

@@ -56,7 +56,9 @@ def _require_file(text: str) -> None:
     if path.is_dir():
         refuse(f"{text} is a folder; give one trace file of it")
     if not path.exists() and (len(path.parts) > 1 or path.suffix in TRACE_SUFFIXES):
-        refuse(f"{text}: no such file")
+        from kerneldb.ingest.source import absent
+
+        refuse(str(absent(path, "file")))
 
 
 def page(checks: Sequence[Check]) -> Iterator[str]:

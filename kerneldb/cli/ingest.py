@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kerneldb.api import Database, IngestOptions, Outcome
-    from kerneldb.api.ingestion import Linked
+    from kerneldb.api.ingestion import Linked, ReportEntry
     from kerneldb.output import Output
 
 NOTES = (
@@ -34,6 +34,8 @@ UNKNOWN = "new to this version of kerneldb"
 """How the reason ends where nothing is known of what was skipped (`ingest.ledger`)."""
 TWICE = re.compile(r"the same links come from|say the same$|^mark .*: (read as|names and order of)|^table ENUM")
 """Reasons of what is read another way, or says how a viewer draws: it is in the report, and no loss."""
+LEFT_EMPTY = re.compile(r"^(?:value|cell) of .*: left empty$|\bno (?:such )?numbers?\b")
+"""Reasons of values of stored rows that are no such values: the file is damaged there."""
 WORTH_A_LINE = ("repaired", "refused", "lost", "truncated")
 LOST = ("lost", "truncated")
 """What a trace does not have that its program did: said in any case."""
@@ -303,8 +305,14 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
             yield f"{entry.outcome} {entry.n:,}: {entry.reason}"
     skipped = [one for one in outcome.report if one.outcome == "skipped" and not TWICE.search(one.reason)]
     if skipped:
-        first = max(skipped, key=lambda entry: (entry.reason.endswith(UNKNOWN), entry.n))
-        part = "" if len(skipped) == 1 else f", {first.n:,} of them"
-        left = plural(sum(entry.n for entry in skipped), "row or event", "rows or events")
-        told = kerneldb("traces", Name(outcome.trace or ""), "--report")
-        yield f"{left} left out{part}: {first.reason} ({told})"
+        yield _most(outcome, skipped, ("row or event", "rows or events"), "left out")
+    if empty := [one for one in outcome.report if one.outcome == "unread" and LEFT_EMPTY.search(one.reason)]:
+        yield _most(outcome, empty, ("value", "values"), "unread")
+
+
+def _most(outcome: Outcome, entries: Sequence[ReportEntry], what: tuple[str, str], became: str) -> str:
+    """How many there are, the reason that matters most, and where the others are."""
+    first = max(entries, key=lambda entry: (entry.reason.endswith(UNKNOWN), entry.n))
+    part = "" if len(entries) == 1 else f", {first.n:,} of them"
+    told = kerneldb("traces", Name(outcome.trace or ""), "--report")
+    return f"{plural(sum(entry.n for entry in entries), *what)} {became}{part}: {first.reason} ({told})"

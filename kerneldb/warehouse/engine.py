@@ -223,11 +223,12 @@ def _problem(path: Path, error: duckdb.Error | _NotFilledError | OSError) -> War
     if (of_disk := files.of_disk(error, path.parent)) is not None:
         return of_disk
     if isinstance(error, OSError):
-        return WarehouseError(f"{path} cannot be opened: {error.strerror}")
+        return WarehouseError(f"{path} cannot be opened: {error.strerror}{files.of_rights(str(error))}")
     if isinstance(error, _NotFilledError):
         if isinstance(error.__cause__, BlockingIOError):
             return WarehouseLockedError(f"{path} is being made by another process; wait for it, or end it")
-        return WarehouseError(f"{path} holds no database yet, and none can be made there: {error}")
+        lacks = files.of_rights(str(error))
+        return WarehouseError(f"{path} holds no database yet, and none can be made there: {error}{lacks}")
     return _problem_of_engine(path, str(error))
 
 
@@ -253,7 +254,7 @@ def _problem_of_engine(path: Path, text: str) -> WarehouseError:
         return WarehouseError(
             f"{path} is damaged: {text}. Take a copy of it, or read its traces into a new file with --db"
         )
-    return WarehouseError(f"{path} cannot be opened: {text}")
+    return WarehouseError(f"{path} cannot be opened: {text}{files.of_rights(text)}")
 
 
 def unquoted(message: str, sql: str) -> str | None:
@@ -321,5 +322,5 @@ def store_errors(path: Path | Place) -> Iterator[None]:
         of_disk = files.of_disk(error, (path if isinstance(path, Path) else path.path).parent)
         if of_disk is None and not isinstance(path, Path) and path.catalog == "sqlite" and FAILED in str(error):
             of_disk = files.refusing(path.path.parent)  # a lake says of a full disk what its catalog could not do then
-        message = f"{path}: {masked(str(error))}"
+        message = f"{path}: {masked(str(error))}{files.of_rights(str(error))}"
         raise of_disk or WarehouseError(message) from error

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import duckdb
 import pytest
 from click.testing import CliRunner
 
+from kerneldb import files
 from kerneldb.cli import cli
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from kerneldb.errors import WarehouseError
+from kerneldb.warehouse import engine
 
 
 def said(*words: str | Path) -> tuple[int, str]:
@@ -94,3 +96,29 @@ def test_reports_that_only_their_tool_reads_are_told_of(tmp_path: Path, root: Pa
     assert [line.split(": ")[1].removeprefix(f"{folder}/") for line in told] == ["run.nsys-rep", "inner/job.1.qdrep"]
     assert "nsys export --type sqlite --output job.1.sqlite job.1.qdrep" in told[1]
     assert text == "".join(f"{line}\n" for line in told)
+
+
+def test_where_rights_lack_it_is_said_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "x.csv"
+    denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
+    assert files.told(denied).startswith(f"{target}: Permission denied; change the rights of it or of its folder")
+    problem = engine._problem(target, duckdb.IOException(f'IO Error: Cannot open file "{target}": Permission denied'))
+    assert str(problem).endswith("; change the rights of file and folder, or copy it to a folder where you may write")
+    with pytest.raises(WarehouseError, match=r"k\.duckdb\.wal.*; change the rights"), engine.store_errors(target):
+        raise duckdb.TransactionException('Failed to commit: Cannot open file "k.duckdb.wal": Permission denied')
+
+    def read_only(path: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr(Path, "open", read_only)
+    monkeypatch.setattr(Path, "unlink", read_only)
+    with pytest.raises(OSError, match="Read-only") as caught, files.written(target):
+        pass
+    assert caught.value.filename == str(target)
+
+
+def test_a_link_that_leads_nowhere_is_said(tmp_path: Path) -> None:
+    link = tmp_path / "x.json"
+    link.symlink_to("gone.json")
+    done = CliRunner().invoke(cli, ["--db", str(tmp_path / "k.duckdb"), "db", "doctor", str(link)])
+    assert (done.exit_code, f"{link}: a link to what is not there (gone.json)" in done.stderr) == (2, True)

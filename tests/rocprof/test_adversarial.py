@@ -7,7 +7,9 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 
+from kerneldb.cli import cli
 from kerneldb.errors import UnreadableTraceError
 from kerneldb.ingest.amd.host import UNTIMED_RANGE
 from kerneldb.ingest.amd.launches import UNKNOWN_KERNEL
@@ -295,6 +297,16 @@ def test_a_counter_of_which_one_instance_is_unknown_has_no_sum(tmp_path: Path) -
         SELECT event_id, 1, NULL FROM "rocpd_kernel_dispatch{}" WHERE id = 1""",
     )
     assert found.rows("metrics", "value", "instance") == [(5.0, "0"), (None, "1"), (None, None)]
+
+
+def test_values_that_are_left_empty_are_in_the_line_about_the_trace(tmp_path: Path) -> None:
+    lines = [HEADER, *(ROW.replace("1000", time) for time in ("1000", "n/a", "soon"))]
+    path = written(tmp_path / "a_kernel_trace.csv", "\n".join(lines) + "\n")
+    done = CliRunner().invoke(cli, ["--db", str(tmp_path / "k.duckdb"), "ingest", str(path)])
+    assert (
+        "; 4 values unread, 2 of them: cell of column start that is no such number: left empty (kerneldb traces"
+        in done.stderr
+    )
 
 
 def test_launches_without_times_are_counted(tmp_path: Path) -> None:
