@@ -27,7 +27,8 @@ HEAD_LIMIT: Final = 256 << 20
 BEFORE_BLANKS: Final = (b",", b"{", b"}", b"[", b"]", b":")
 """What a blank block may follow and be left out, where that is in no string."""
 EVENTS_KEY: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
-STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+IN_STRING: Final = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 BRACKET: Final = re.compile(rb"[\[\]{}]")
 CLOSING: Final = {b"{": b"}", b"[": b"]"}
 AROUND: Final = {b"}": b'{"":', b"]": b"["}
@@ -135,13 +136,14 @@ class Splitter:
         if self.head is None:
             return
         parts, size, boundary = [self._rest], len(self._rest), Boundary.learn(self._rest)
-        self._rest, wanted, is_left_out = b"", self._chunk_bytes, False
+        self._rest, wanted, is_left_out, quotes = b"", self._chunk_bytes, False, _Quotes()
         for block in self._blocks:
-            is_left_out = block.isspace() and (is_left_out or _is_between_values(parts))
+            is_left_out = block.isspace() and (is_left_out or _is_between_values(parts, size, quotes))
             if is_left_out:
                 size -= len(parts[-1])
                 parts[-1] = parts[-1].rstrip()
                 size += len(parts[-1])
+                quotes.seen = size
                 continue
             parts.append(block)
             size += len(block)
@@ -155,7 +157,7 @@ class Splitter:
                 cut = boundary.last(text) if boundary else -1
             if boundary and cut > 0:
                 yield Piece(text, cut, boundary)
-                text = _behind_comma(text, cut)
+                text, quotes = _behind_comma(text, cut), _Quotes()
             parts, size = [text], len(text)
             limits.EVENT.check(size, "no event ends within {} bytes")
             # One long event: looked at whenever it has doubled, so that each byte of it is looked at few times.
@@ -171,12 +173,36 @@ class Splitter:
         self.tail = text
 
 
-def _is_between_values(parts: list[bytes]) -> bool:
+def _is_between_values(parts: list[bytes], size: int, quotes: _Quotes) -> bool:
     """Whether blanks behind `parts` stand between values, and not in a string. The first part begins between values."""
     before = parts[-1].rstrip()
     if not before:
         return len(parts) == 1
-    return before.endswith(BEFORE_BLANKS) and b'"' not in STRING.sub(b"", b"".join(parts))
+    return before.endswith(BEFORE_BLANKS) and not quotes.open_behind(parts, size)
+
+
+class _Quotes:
+    """Whether a text that grows ends within a string. Each byte of it is looked at once; `seen` were."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self._open = b""
+
+    def open_behind(self, parts: list[bytes], size: int) -> bool:
+        """Whether `parts`, of `size` bytes that begin with what was seen, end within a string."""
+        new, left = [], size - self.seen
+        for part in reversed(parts):
+            if left <= 0:
+                break
+            new.append(part[-left:])
+            left -= len(part)
+        self.seen = size
+        rest = STRING.sub(b"", b"".join([self._open, *reversed(new)]))
+        begun = rest.find(b'"')
+        within = IN_STRING.match(rest, begun + 1) if begun >= 0 else None
+        # Of an open string only its quote is kept, and a backslash at its end, which escapes what comes.
+        self._open = b"" if within is None else b'"' + rest[within.end() :]
+        return within is not None
 
 
 def _behind_comma(text: bytes, cut: int) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import time
 import zipfile
 from pathlib import Path
@@ -12,7 +14,7 @@ from kerneldb import limits
 from kerneldb.ingest import Options, convert, readers
 from kerneldb.ingest.nsys import sniff
 from kerneldb.ingest.pytorch import repair
-from kerneldb.ingest.pytorch.split import Boundary, Splitter
+from kerneldb.ingest.pytorch.split import STRING, Boundary, Splitter, _Quotes
 from kerneldb.ingest.source import Source
 from tests.ingest.conversion import convert_file
 
@@ -75,6 +77,28 @@ def test_blanks_between_values_are_not_held(opening: str) -> None:
     held = [piece.text for piece in splitter] + [splitter.tail]
     assert sum(map(len, held)) < len(opening) + 2000 + 2 * len(EVENT)
     assert held[-1].endswith(EVENT.encode())
+
+
+def test_many_blank_blocks_in_a_long_event_do_not_have_it_looked_at_anew() -> None:
+    inside = b"[" + b'"x\\"[",' * 3000
+    blocks = [b'{"traceEvents": [{"ph":"X","args":{', *[b'"k":' + inside, b" " * 10, b"2],"] * 800, b'"z":1}}]}']
+    begun = time.process_time()
+    list(Splitter(iter(blocks)))
+    assert time.process_time() - begun < SECONDS
+
+
+def test_whether_a_text_ends_in_a_string_is_known_however_it_is_cut() -> None:
+    dice = random.Random(7)
+    for _ in range(2000):
+        text = bytes(dice.choices(b'"\\a, ', k=dice.randrange(30)))
+        cuts = sorted(dice.choices(range(len(text) + 1), k=dice.randrange(6)))
+        parts = [text[start:end] for start, end in itertools.pairwise([0, *cuts, len(text)])]
+        quotes, size = _Quotes(), 0
+        for number, part in enumerate(parts, 1):
+            size += len(part)
+            if number == len(parts) or dice.random() < 0.5:
+                open_behind = quotes.open_behind(parts[:number], size)
+                assert open_behind is (b'"' in STRING.sub(b"", text[:size])), parts
 
 
 @pytest.mark.parametrize("inside", ["a", "a,{", "x }  y"])
