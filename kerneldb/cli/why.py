@@ -88,7 +88,7 @@ def among_ranks(database: Database, found: Sequence[Verdict]) -> str:
         return ""
     width = min(WIDTH, terminal_width() or WIDTH)
     rows = database.analyze("collective_stragglers", traces=[one.trace for one in found]).rows()
-    return "".join(f"{_wrapped(one[:1].upper() + one[1:], width)}\n" for one in ranks.sentences(rows))
+    return "".join(f"{_wrapped(one, width)}\n" for one in ranks.sentences(rows))
 
 
 def answering(database: Database, traces: Sequence[str]) -> list[str]:

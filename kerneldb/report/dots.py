@@ -122,6 +122,7 @@ def texts(named: list[dict[str, Any]], x: Any, y: Any) -> Iterator[Any]:
         if rows := [row for row in named if row.get("align") == align]:
             data = alt.Chart(alt.Data(values=rows))
             begins, ends = (alt.X2("from_intensity:Q"), alt.Y2("from_flops_per_second:Q"))
-            yield data.mark_rule(color="#808080", strokeWidth=0.7, strokeDash=[2, 2]).encode(x, y, begins, ends)
+            line = data.mark_rule(color="#808080", strokeWidth=0.7, strokeDash=[2, 2])
+            yield line.encode(x, y, begins, ends).properties(name=f"labels_lines_{align}")
             mark = data.mark_text(align=align, dx=right, baseline="middle", fontSize=10, color="#808080")
             yield mark.encode(x, y, text="text:N").properties(name=f"labels_{FAR}_{align}")

@@ -108,7 +108,7 @@ def _ranks(ask: Asking, timed: Sequence[Asking]) -> Iterator[Section]:
     """Who waits for whom, where ranks of one job are among the traces."""
     table = ask.about(traces=[one.params["trace"] for one in timed]).table(contents.STRAGGLERS)
     if table.rows:
-        yield Section(RANKS, (table,), (), " ".join(ranks.sentences(table.rows)))
+        yield Section(RANKS, (table,), (), " ".join(ranks.sentences(table.rows, named=False)))
 
 
 def _titled(ask: Asking, parts: Iterator[Section], timed: Sequence[Asking]) -> Iterator[Section]:

@@ -59,15 +59,15 @@ class Late:
             return f"its GPU was busy {duration(computed)} longer before: slower kernels, or more of them ({compared})"
         return f"its GPU was busy {duration(computed)} longer before, and idle {duration(idle)} longer"
 
-    def sentence(self) -> str:
-        """Who waited how long, in what, and why."""
+    def sentence(self, job: str) -> str:
+        """Who waited how long, in what, and why; `job` comes before it."""
         row, times = self.longest, "collective" if self.n == 1 else "collectives"
         who, together = (f"rank {row['rank']}", "") if self.waiting == 1 else (f"{self.waiting} ranks", " together")
         size_of = f" of {size(row['longest_bytes'])}" if row["longest_bytes"] else ""
         longest = f"{duration(row['longest_wait_ns'])} in {row['longest_operation'] or 'one'}{size_of}"
         reason = self.reason()
         return (
-            f"job {self.run}: {who} waited{together} {duration(self.wait_ns)} for rank {self.rank}, in {self.n:,} "
+            f"{job}{who} waited{together} {duration(self.wait_ns)} for rank {self.rank}, in {self.n:,} "
             f"{times}, longest {longest}, which rank {row['rank']} began at {duration(row['longest_at_ns'])}"
             f"{'; ' if reason else ''}{reason}."
         )
@@ -82,10 +82,12 @@ def late(rows: Sequence[Mapping[str, Any]]) -> list[Late]:
     return sorted(found.values(), key=lambda one: -one.wait_ns)
 
 
-def sentences(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A sentence for each rank that is worth looking at."""
+def sentences(rows: Sequence[Mapping[str, Any]], *, named: bool = True) -> Iterator[str]:
+    """A sentence for each rank that is worth looking at; `named`, or of several jobs, with the name of its job."""
     found = late(rows)
     total = sum(one.wait_ns for one in found)
+    shown = named or len({one.run for one in found}) > 1
     for one in found:
         if one.wait_ns >= LEAST * total:
-            yield one.sentence()
+            said = one.sentence(f"job {one.run}: " if shown else "")
+            yield said[:1].upper() + said[1:]

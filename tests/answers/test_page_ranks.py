@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import kerneldb
+from kerneldb.api import Database
 from kerneldb.report import gather, html
 from tests.browser import browser, needs_browser
 from tests.collective.test_stragglers import PAUSES, trace
@@ -23,8 +24,8 @@ LATE = f"""(() => {{ const view = {VIEW}, lane = view.data.lanes.find((one) => o
   view.choose({{lane, i: 2}}); view.canvas.focus({{preventScroll: true}}); }})()"""
 
 
-def written(folder: Path, *, shared: bool) -> Path:
-    """The page of the ranks of `test_stragglers`, by a clock that they share, or each by its own."""
+def ingested(folder: Path, *, shared: bool) -> Database:
+    """The ranks of `test_stragglers`, by a clock that they share, or each by its own."""
     for rank in PAUSES:
         made: dict[str, Any] = {**trace(rank), "baseTimeNanoseconds": 0}
         for event in made["traceEvents"]:
@@ -32,9 +33,32 @@ def written(folder: Path, *, shared: bool) -> Path:
         (folder / f"rank{rank}.json").write_text(json.dumps(made), encoding="utf-8")
     database = kerneldb.open(folder / "k.duckdb")
     database.ingest(sorted(folder.glob("rank*.json")), run="job")
+    return database
+
+
+def written(folder: Path, *, shared: bool) -> Path:
+    """Their page."""
     page = folder / "page.html"
-    page.write_text(html.page(gather.single(database, ["job"])), encoding="utf-8")
+    page.write_text(html.page(gather.single(ingested(folder, shared=shared), ["job"])), encoding="utf-8")
     return page
+
+
+def test_contents_of_a_page_that_comes_have_a_line_for_each_trace(tmp_path: Path) -> None:
+    sections = gather.arriving(ingested(tmp_path, shared=True), ["job"], live=True)
+    address = tmp_path / "page.html"
+    address.write_text("".join(html.arriving("job", "made", sections, ["rank0"])), encoding="utf-8")
+    with browser() as page:
+        page.go(address.as_uri())
+        lines = page.run(
+            "[...document.querySelectorAll('#listed > *')].map((one) => [...one.children, one][0].textContent)"
+        )
+        assert lines == [gather.RANKS, "rank0:", "rank1:", "rank2:", gather.TOGETHER_DRAWN, "Full names:"]
+        links = page.run(
+            "[...document.querySelectorAll('#listed > div:first-of-type a')].map((one) => one.textContent)"
+        )
+        assert links[:2] == ["Why it takes so long", "Setup"]
+        places = "[...document.querySelectorAll('#listed a')].map((one) => document.querySelector(one.hash)?.tagName)"
+        assert set(page.run(places)) == {"SECTION"}
 
 
 def test_a_collective_leads_to_itself_on_other_ranks(tmp_path: Path) -> None:

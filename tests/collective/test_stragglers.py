@@ -68,9 +68,9 @@ def test_waits_are_told_by_the_rank_that_was_late_and_by_what_it_did(database: D
 
 def test_sentences_say_who_was_late_and_where_to_look(database: Database) -> None:
     found = CliRunner().invoke(cli, ["--db", str(database.path), "analyze", "stragglers"], catch_exceptions=False)
-    first, second = [line for line in found.stderr.splitlines() if line.startswith("job job: ")]
+    first, second = [line for line in found.stderr.splitlines() if line.startswith("Job job: ")]
     assert first == (
-        "job job: 2 ranks waited together 1.40 ms for rank 1, in 2 collectives, longest 400 µs in allreduce of "
+        "Job job: 2 ranks waited together 1.40 ms for rank 1, in 2 collectives, longest 400 µs in allreduce of "
         "1.05 MB, which rank 0 began at 2.11 ms; its GPU was busy 600 µs longer before, and idle 800 µs longer."
     )
     assert second.endswith("its GPU stood idle 200 µs longer before: its host was late (kerneldb why rank2).")
@@ -89,7 +89,7 @@ def test_a_slow_gpu_is_no_late_host(database: Database) -> None:
 def test_a_report_of_ranks_begins_with_who_waits_for_whom(database: Database) -> None:
     report = gather.single(database, ["job"])
     assert report.sections[0].title == gather.RANKS
-    assert report.sections[0].text.startswith("job job: 2 ranks waited together 1.40 ms for rank 1, in 2 collectives")
+    assert report.sections[0].text.startswith("2 ranks waited together 1.40 ms for rank 1, in 2 collectives")
     assert not [one for one in gather.single(database, ["rank0"]).sections if one.title == gather.RANKS]
 
 
