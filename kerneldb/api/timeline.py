@@ -368,13 +368,19 @@ def _places(con: Connection, name: str, params: Mapping[str, Any], selection: Se
 
 
 def told(con: Connection, places: Sequence[Row]) -> Row | None:
-    """What the timeline shows about the first of the launches, its `caller` and what was `around` it; None: of none."""
+    """What the timeline shows about the first of the launches, its `caller` and what was `around` it; None: of none.
+
+    Of a collective its `exchange` says what it moves and for whom it waited.
+    """
     if not places:
         return None
-    (found,) = rows(con, "tui_timeline_told", {name: places[0][name] for name in ("trace_id", "launch_index")})
+    place = {name: places[0][name] for name in ("trace_id", "launch_index")}
+    (found,) = rows(con, "tui_timeline_told", place)
+    is_collective = found["category"] == "COMMUNICATION"
+    found["exchange"] = next(iter(rows(con, "tui_timeline_waits", place)), None) if is_collective else None
     caller = _place(con, "tui_timeline_caller", found["trace_id"], api_index=found["api_index"])
-    place = caller or _place(con, "tui_timeline_operator", found["trace_id"], op_id=found["op_id"])
-    return {**found, "caller": caller, "around": place and around(con, found["trace_id"], place)}
+    host = caller or _place(con, "tui_timeline_operator", found["trace_id"], op_id=found["op_id"])
+    return {**found, "caller": caller, "around": host and around(con, found["trace_id"], host)}
 
 
 def _place(con: Connection, name: str, trace_id: str, **number: int | None) -> Row | None:

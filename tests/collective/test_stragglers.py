@@ -12,9 +12,10 @@ from click.testing import CliRunner
 from starlette.datastructures import QueryParams
 
 import kerneldb
-from kerneldb.api import Database
+from kerneldb.api import Database, timeline
 from kerneldb.cli import cli
 from kerneldb.report import asking, gather, html, ranks, serve, why
+from kerneldb.tui.screens import timeline_words
 from tests.collective import jobs
 
 STEP_US, ENDS_US = 1000, 900
@@ -74,6 +75,24 @@ def test_sentences_say_who_was_late_and_where_to_look(database: Database) -> Non
         "1.05 MB, which rank 0 began at 2.11 ms; its GPU was busy 600 µs longer before, and idle 800 µs longer."
     )
     assert second.endswith("its GPU stood idle 200 µs longer before: its host was late (kerneldb why rank2).")
+
+
+def test_a_collective_under_the_cursor_says_for_whom_it_waited(database: Database) -> None:
+    said = {}
+    for rank in PAUSES:
+        (place,) = database.sql(
+            "SELECT trace_id, launch_index FROM kernels WHERE rank = ? AND category = 'COMMUNICATION' "
+            "ORDER BY start_ns LIMIT 1 OFFSET 2", params=[rank],
+        ).rows()  # fmt: skip
+        with database.warehouse.connection() as con:
+            found = timeline.told(con, [place])
+            assert found is not None
+            said[rank] = timeline_words.facts_of(found)[1:3]
+            before = timeline.told(con, [{**place, "launch_index": place["launch_index"] - 1}])
+            assert before is not None
+            assert (before["category"], before["exchange"]) == ("GEMM", None)
+    waited = ["waited 400 µs for rank 1", "allreduce of 1.05 MB"]
+    assert said == {0: waited, 1: ["joined last", "allreduce of 1.05 MB"], 2: waited}
 
 
 def test_a_slow_gpu_is_no_late_host(database: Database) -> None:

@@ -99,7 +99,7 @@ def measured(ns: int | None) -> Content:
 
 def facts_of(one: Mapping[str, Any]) -> list[str]:
     """Numbers about a launch, as far as they are known."""
-    facts = [f"lasts {duration(one['duration_ns'])}"]
+    facts = [f"lasts {duration(one['duration_ns'])}", *_exchanged(one.get("exchange") or {})]
     sides = {shape: [one[f"{shape}_{axis}"] for axis in "xyz"] for shape in ("grid", "block")}
     if known := [f"{shape} {'×'.join(map(str, three))}" for shape, three in sides.items() if None not in three]:
         facts.append(" ".join(known))
@@ -113,6 +113,17 @@ def facts_of(one: Mapping[str, Any]) -> list[str]:
         rate = one["tflops"]
         facts.append(f"{figure(rate)} TFLOP/s" if rate >= LEAST_TFLOPS else amount(1e12 * rate, "FLOP/s"))
     return [*facts, f"launch {count(one['launch_index'])}"]
+
+
+def _exchanged(exchange: Mapping[str, Any]) -> Iterable[str]:
+    """Of a collective for whom it waited, where all ranks are known, and what it moved."""
+    wait, late = exchange.get("wait_ns"), exchange.get("late_rank")
+    if wait:
+        yield f"waited {duration(wait)} for rank {late}"
+    elif wait is not None and late == exchange["rank"]:
+        yield "joined last"
+    if exchange.get("bytes") is not None:
+        yield f"{exchange['operation']} of {amount(exchange['bytes'], 'B')}"
 
 
 def about_event(
