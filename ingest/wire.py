@@ -20,6 +20,8 @@ WRAP: Final = 1 << 64
 SIGN: Final = 1 << 63
 TAG_TYPE: Final = 7
 LONGEST_RUN: Final = 1 << 15
+EMPTY: Final = bytes(range(LENGTH + TAG_TYPE + 1, MORE, TAG_TYPE + 1))
+"""The tags of one byte of fields that have a length."""
 
 
 class WireError(ValueError):
@@ -46,8 +48,8 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 def fields(data: bytes, passed: Counter[int] | None = None) -> Iterator[tuple[int, Value]]:
     """Field numbers with their values in order: integers (fixed ones unsigned), or the bytes of what has a length.
 
-    Of empty fields of one number that follow each other, only the first is yielded where `passed` is given, which
-    counts the others: a file may consist of them, though no program writes one.
+    Of empty fields that follow each other, only the first is yielded where `passed` is given, which counts the others
+    by their numbers: a file may consist of them, though no program writes one.
     Raises WireError at the first byte that is not understood; what precedes it has been yielded.
     """
     at, end = 0, len(data)
@@ -64,8 +66,8 @@ def fields(data: bytes, passed: Counter[int] | None = None) -> Iterator[tuple[in
             yield tag >> 3, data[at : at + size]
             at += size
             if not size and passed is not None and tag < MORE:
-                begin, at = at, _behind(data, at, bytes((tag, 0)))
-                passed[tag >> 3] += (at - begin) // 2
+                begin, at = at, _behind(data, at)
+                passed.update(_numbers(data[begin:at:2]))
         elif kind == VARINT:
             value, at = (data[at], at + 1) if at < end and data[at] < MORE else varint(data, at)
             yield tag >> 3, value
@@ -80,17 +82,25 @@ def fields(data: bytes, passed: Counter[int] | None = None) -> Iterator[tuple[in
             raise WireError(message)
 
 
-def _behind(data: bytes, at: int, pair: bytes) -> int:
-    """The place behind all `pair`s that follow each other from `at` on: many are compared at once."""
-    if not data.startswith(pair, at):
-        return at
-    run, many = pair * LONGEST_RUN, len(pair) * LONGEST_RUN
+def _behind(data: bytes, at: int) -> int:
+    """The place behind all empty fields that follow each other from `at` on: more and more are looked at at once."""
+    many, is_growing = 1, True
     while many:
-        if data.startswith(run[:many], at):
-            at += many
+        part = data[at : at + 2 * many]
+        if len(part) == 2 * many and not part[1::2].strip(b"\0") and not part[::2].translate(None, EMPTY):
+            at += 2 * many
         else:
-            many = many // 2 // len(pair) * len(pair)
+            is_growing = False
+        if not is_growing:
+            many //= 2
+        elif many < LONGEST_RUN:
+            many *= 2
     return at
+
+
+def _numbers(tags: bytes) -> dict[int, int]:
+    """How many fields of which number have these tags."""
+    return {tag >> 3: tags.count(tag) for tag in set(tags)}
 
 
 def _too_long(size: int, at: int, end: int) -> WireError:

@@ -37,6 +37,8 @@ NO_NAME: Final = "event that names nothing: its metadata is not in the file"
 BAD_STAT: Final = "value of an event that names nothing, or a text that is not in the file"
 AGGREGATED: Final = "event without a time of its own (an aggregate)"
 MOST_KNOWN: Final = 1 << 16
+MOST_PLANES: Final = 20_000
+"""Planes that are read: a host has one for each device and core, and some for itself."""
 KNOWN: Final = {
     "plane": frozenset(range(1, 7)),
     "line": frozenset((1, 2, 3, 4, 9, 10, 11)),
@@ -77,14 +79,19 @@ def read(data: bytes) -> Recording:
     empty = Counter[int]()
     with _Counted(recording.report, "end of the file"):
         for number, value in fields(data, empty):
-            if number not in kept:
-                _add_new("profile", {number}, recording.report)
             if value == b"":
                 empty[number] += 1
+            elif number in kept:
+                kept[number].append(value)
             else:
-                kept.get(number, []).append(value)
+                _add_new("profile", {number}, recording.report)
+    _add_new("profile", empty.keys() - kept.keys(), recording.report)
     recording.report.add("skipped", "empty field of a profile", empty.total())
-    found = [_plane(value, recording.report) for value in kept[PLANES] if isinstance(value, bytes)]
+    given = [value for value in kept[PLANES] if isinstance(value, bytes)]
+    recording.report.add(
+        "lost", f"plane after the first {MOST_PLANES:,} of a profile", max(len(given) - MOST_PLANES, 0)
+    )
+    found = [_plane(value, recording.report) for value in given[:MOST_PLANES]]
     planes = [one for one in found if one is not None]
     recording.planes = [plane for plane, _ in planes]
     _add_facts(recording, kept)
