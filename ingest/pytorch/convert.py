@@ -48,6 +48,8 @@ class Parsed:
     metadata_repairs: int
     truncated: bool
     trailing: bool
+    beyond: int
+    """Members of a long list behind the events."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -145,17 +147,19 @@ def _parse(source: Source, splitter: Splitter, collected: Collector) -> Parsed:
         message = f"{source.label}: no `traceEvents` array, so this is not a PyTorch profiler trace."
         raise NotATraceError(message)
     behind: str | None = None
-    in_object, trailing = bool(splitter.head.strip()), ""
+    in_object, trailing, is_cut, beyond = bool(splitter.head.strip()), "", False, 0
     narrower = Narrower()
     wanted = workers.useful(source.stored_bytes, source.packed)
     narrowed = native.narrowed(splitter, wanted) if native.built() else workers.narrowed(splitter, narrower, wanted)
     with contextlib.closing(narrowed) as chunks:
         for chunk, reader in chunks:
-            if trailing:
-                continue  # another document, read for the check sum only
+            if trailing or is_cut:  # another document or list, read for the check sum only
+                beyond += chunk.events if is_cut else 0
+                continue
             collected.add(chunk, reader)
-            behind = chunk.behind
-            trailing = repair.split_end(behind, in_object)[1] if behind is not None else ""
+            if (behind := chunk.behind) is not None:
+                trailing = repair.split_end(behind, in_object)[1]
+                is_cut = not trailing and repair.is_cut(behind, in_object)
     tail = narrower.tail(splitter.tail)
     if behind is None:
         collected.add(tail)
@@ -166,7 +170,7 @@ def _parse(source: Source, splitter: Splitter, collected: Collector) -> Parsed:
     rest, trailing = repair.split_end(behind or "", in_object)
     closed = behind is not None and (rest.endswith("}") or not in_object)
     metadata, repairs = _metadata(splitter.head, rest)
-    return Parsed(collected, metadata, repairs, not closed, bool(trailing))
+    return Parsed(collected, metadata, repairs, not closed, bool(trailing), beyond)
 
 
 def _metadata(head: bytes, behind: str) -> tuple[dict[str, Any], int]:
@@ -263,6 +267,7 @@ def _report(report: Report, linked: Linked) -> None:
         report.add("note", f"launch status {status}", n)
     report.add("repaired", "metadata string", parsed.metadata_repairs)
     report.add("lost", "text behind the end of the trace", int(parsed.trailing))
+    report.add("skipped", "member of a list behind the events", parsed.beyond)
 
 
 def _account(report: Report, linked: Linked, keep_environment: bool) -> None:

@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+import msgspec
+
 from kerneldb.ingest import nested
 from kerneldb.ingest.pytorch.values import ExactFloat
 
@@ -133,6 +135,20 @@ def split_end(behind: str, in_object: bool) -> tuple[str, str]:
     except RecursionError as error:
         raise nested.error(rest) from error
     return rest[: end - 1], rest[end - 1 :].strip(PADDING + ",")
+
+
+def is_cut(behind: str, in_object: bool) -> bool:
+    """Whether what follows the events breaks off within a value, such as another list: the next piece goes on in it."""
+    rest = behind.strip(PADDING + ",")
+    if not in_object or not rest.startswith('"'):
+        return False
+    try:
+        msgspec.json.decode("{" + rest)
+    except msgspec.DecodeError as error:
+        return "truncated" in str(error)
+    except RecursionError:
+        return False
+    return False
 
 
 def split_events(text: str) -> tuple[list[dict[str, Any]], int, int, str | None]:

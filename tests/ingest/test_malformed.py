@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kerneldb.errors import NotATraceError, TraceError
-from tests.ingest.conversion import dims
+from tests.ingest.conversion import convert_file, dims
 from tests.ingest.traces import LAYOUTS, T0, Trace, everything, indented, kineto, kineto_2021, kineto_2026
 
 if TYPE_CHECKING:
@@ -373,3 +373,14 @@ def test_real_malformed_traces_load_whole(
     assert found.report("repaired") == repairs
     assert (found.total("lost"), found.total("truncated"), found.accounted) == (0, 0, events)
     assert found.trace["base_ns"] is not None
+
+
+def test_a_long_list_behind_the_events_holds_no_events(tmp_path: Path) -> None:
+    event = '{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":5,"args":{"stream":7,"device":0}}'
+    other = ",".join([event] * 200_000)  # more than a piece of the text
+    path = tmp_path / "a.json"
+    path.write_text(f'{{"schemaVersion":1,"traceEvents":[{event},{event}],"other":[{other}],"displayTimeUnit":"ms"}}')
+    found = convert_file(path, tmp_path / "spool")
+    assert (found.launches.height, found.report("read")) == (2, {"events": 2})
+    assert 0 < found.report("skipped")["member of a list behind the events"] < 200_000
+    assert (found.report("lost"), found.report("truncated")) == ({}, {})
