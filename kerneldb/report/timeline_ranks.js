@@ -50,10 +50,18 @@ const Ranks = (() => {
       for (const other of others) add(`on rank ${other.rank}`, this.beside(here, other), other);
     }
 
-    waited({transfer, wait, late, bus, rank, instance}) {
-      const none = this.instances[instance].every((one) => !one.wait) ? "no rank waited" : rank === late ? "not at all: this rank joined last" : "not at all";
+    /* Whether the clocks say, too, that the rank with the shortest launch began last: who sends may leave a broadcast, or a reduction to one rank, before others come. */
+    agree({instance, late}) {
+      const all = this.instances[instance], start = (one) => one.lane.start[one.i], last = Math.max(...all.map(start));
+      return !this.data.aligned || all.length < 2 || all.some((one) => one.rank === late && start(one) === last);
+    }
+
+    waited(here) {
+      const {transfer, wait, late, bus, rank, instance} = here, agree = this.agree(here);
       const moved = `the transfer took ${time(transfer)}${bus == null ? "" : `, ${bus.toLocaleString("en", {maximumSignificantDigits: 3})} GB/s of bus bandwidth`}`;
-      return wait > 0 ? `${time(wait)} for rank ${late}, which joined last; ${moved}` : `${none}; ${moved}`;
+      if (this.instances[instance].every((one) => !one.wait)) return `no rank waited; ${moved}`;
+      if (wait > 0) return `${time(wait)} ${agree ? `for rank ${late}, which joined last` : `longer than on rank ${late}, where it took least`}; ${moved}`;
+      return `not at all: ${rank !== late || !agree ? "it took least here" : "this rank joined last"}; ${moved}`;
     }
 
     /* When another rank began the same collective, where their clocks are the same, and how long it took there. */

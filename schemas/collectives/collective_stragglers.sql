@@ -28,20 +28,12 @@ WITH _chosen AS (
 ),
 
 -- Ranks that are not selected are waited for, and wait, too: all of their launches count.
-_launches AS MATERIALIZED (
-    SELECT *
-    FROM kernels
-    WHERE
-        timing = 'timeline'
-        AND trace_id IN (
-            SELECT t.trace_id
-            FROM traces AS t
-            INNER JOIN _chosen AS c ON t.job = c.job
-        )
+_ranks AS (
+    SELECT DISTINCT t.trace_id FROM traces AS t INNER JOIN _chosen AS c ON t.job = c.job
 ),
 
 _exchanges AS (
-    FROM _launches WHERE category = 'COMMUNICATION'
+    FROM kernels WHERE category = 'COMMUNICATION' AND trace_id IN (FROM _ranks)
 ),
 
 _busy AS (
@@ -53,7 +45,8 @@ _busy AS (
         max(end_ns) OVER (
             PARTITION BY trace_id, device ORDER BY start_ns, launch_index ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS busy_until_ns
-    FROM _launches
+    FROM _kernels
+    WHERE timing = 'timeline' AND trace_id IN (FROM _ranks)
 ),
 
 -- How long a device had been idle in all when a pause of it ended.
@@ -75,7 +68,7 @@ _instances AS (
             PARTITION BY i.trace_id, i.group_ranks ORDER BY i.start_ns, i.launch_index ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS left_ns
     FROM collective_instances('_exchanges') AS i
-    INNER JOIN _exchanges AS l USING (trace_id, launch_index)
+    INNER JOIN _kernels AS l USING (trace_id, launch_index)
     WHERE i.wait_ns IS NOT NULL
 ),
 

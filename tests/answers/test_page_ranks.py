@@ -16,6 +16,8 @@ from tests.collective.test_stragglers import PAUSES, trace
 
 pytestmark = [pytest.mark.again, needs_browser]
 
+LEAVES_US = 200
+"""So much sooner rank 0 leaves the last all-reduce, which it began first: as who sends may leave a broadcast."""
 EPOCH_US = 1_700_000_000_000_000
 VIEW = "Object.values(window.views)[0]"
 TOLD = f"[...{VIEW}.told.querySelectorAll('tr')].map((tr) => [...tr.cells].map((cell) => cell.textContent))"
@@ -28,6 +30,7 @@ def ingested(folder: Path, *, shared: bool) -> Database:
     """The ranks of `test_stragglers`, by a clock that they share, or each by its own."""
     for rank in PAUSES:
         made: dict[str, Any] = {**trace(rank), "baseTimeNanoseconds": 0}
+        made["traceEvents"][-1]["dur"] -= LEAVES_US * (rank == 0)
         for event in made["traceEvents"]:
             event["ts"] += EPOCH_US if shared else EPOCH_US * rank
         (folder / f"rank{rank}.json").write_text(json.dumps(made), encoding="utf-8")
@@ -79,6 +82,17 @@ def test_a_collective_leads_to_itself_on_other_ranks(tmp_path: Path) -> None:
         page.run(f"(() => {{ const view = {VIEW}; view.choose({{lane: view.chosen.lane, i: 0}}); }})()")
         assert [what.split(";")[0] for label, what in page.run(TOLD) if label == "waited"] == ["no rank waited"]
         assert page.wrong == []
+
+
+def test_who_takes_least_and_began_first_is_not_called_the_last(tmp_path: Path) -> None:
+    with browser() as page:
+        page.go(written(tmp_path, shared=True).as_uri())
+        page.run(LATE.replace("i: 2", "i: 3"))
+        told = dict(page.run(TOLD))
+        assert told["waited"].startswith("not at all: it took least here; the transfer took 590 µs")
+        assert told["began"] == "100 µs apart: rank 0 first, rank 2 last"
+        page.press("x")
+        assert dict(page.run(TOLD))["waited"].startswith("200 µs longer than on rank 0, where it took least; ")
 
 
 def test_times_of_clocks_that_are_not_shared_are_not_compared(tmp_path: Path) -> None:
