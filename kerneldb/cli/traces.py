@@ -14,6 +14,8 @@ from kerneldb.cli.root import cli, refuse
 from kerneldb.output.text import escape
 
 NOTES: Final = ("label", "framework_version", "rank", "world_size", "tags", "default_phase")
+EXAMPLE: Final = 80
+"""Characters of an example of the report in a table; --wide and formats for programs have all."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,10 +100,23 @@ def _overview(database: Database, names: tuple[str, ...], output: Output) -> Res
 def _reports(database: Database, names: tuple[str, ...], output: Output) -> Result:
     """What ingest said; a table has no paths where each trace is one file, so that reasons have room."""
     found = database.ingest_reports(names)
-    files = {(row["trace"], row["path"]) for row in found.rows()}
-    if output.format != "table" or output.wide or len(files) > len({trace for trace, _ in files}):
+    if output.format != "table" or output.wide:
         return found
-    return found.without("path")
+    found = _with_short_examples(found)
+    files = {(row["trace"], row["path"]) for row in found.rows()}
+    return found if len(files) > len({trace for trace, _ in files}) else found.without("path")
+
+
+def _with_short_examples(found: Result) -> Result:
+    """The report with the beginning of each example: some are whole events, and make lines of thousands of columns."""
+    import pyarrow as pa
+
+    from kerneldb.api.result import Result
+
+    table = found.to_arrow()
+    place = table.schema.get_field_index("example")
+    texts = [text and (text if len(text) <= EXAMPLE else f"{text[:EXAMPLE]}…") for text in table["example"].to_pylist()]
+    return Result(table.set_column(place, "example", pa.array(texts, pa.string())))
 
 
 def _check(names: tuple[str, ...], *, needs_names: bool) -> None:

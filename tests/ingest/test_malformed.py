@@ -9,7 +9,9 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
+from kerneldb.cli import cli
 from kerneldb.errors import NotATraceError, TraceError
 from tests.ingest.conversion import convert_file, dims
 from tests.ingest.traces import LAYOUTS, T0, Trace, everything, indented, kineto, kineto_2021, kineto_2026
@@ -384,3 +386,15 @@ def test_a_long_list_behind_the_events_holds_no_events(tmp_path: Path) -> None:
     assert (found.launches.height, found.report("read")) == (2, {"events": 2})
     assert 0 < found.report("skipped")["member of a list behind the events"] < 200_000
     assert (found.report("lost"), found.report("truncated")) == ({}, {})
+
+
+def test_a_long_example_is_cut_in_a_table_of_the_report(tmp_path: Path) -> None:
+    event = '{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":5,"args":{"stream":7,"device":0}}'
+    refused = event.replace('"k"', f'"{"n" * 3000}"').replace('"dur":5', '"dur":-5')
+    path, database = tmp_path / "a.json", str(tmp_path / "k.duckdb")
+    path.write_text(f'{{"traceEvents":[{event},{refused},{event}]}}')
+    runner = CliRunner()
+    runner.invoke(cli, ["--db", database, "ingest", str(path)])
+    asked = ["--db", database, "traces", "--report"]
+    assert max(map(len, runner.invoke(cli, asked).stdout.splitlines())) < 400
+    assert "n" * 3000 in runner.invoke(cli, [*asked, "--format", "ndjson"]).stdout
