@@ -280,7 +280,7 @@ def sources(path: Path, member: str | None = None) -> list[Source]:
     with _archive(path) as archive:
         members = [name for name in archive.namelist() if _is_trace(name)]
     if not members:
-        message = f"{path}: a zip archive without a .json member."
+        message = f"{path}: a zip archive without a .json member. Give the trace files themselves."
         raise NotATraceError(message)
     limits.MEMBERS.check(len(members), "an archive of {} traces")
     if twice := [name for name, n in Counter(members).items() if n > 1]:

@@ -148,13 +148,18 @@ class ParquetStore:
         with self._open(path, self._texts[name]) as file:
             chosen = [one for one in schema if one in present]
             _check_types(path, size, file, chosen)
+            left = file.metadata.num_rows
             for batch in file.iter_batches(batch_size=sqlite.BATCH_ROWS, columns=chosen):
                 batch.validate(full=True)  # polars takes it that text is UTF-8
                 read = [_repeated(*column) for column in zip(batch.schema.names, batch, strict=True)]
                 rows = pl.DataFrame(read or pl.repeat(None, batch.num_rows, eager=True))  # that rows are counted
                 texts += repeated.text_bytes(rows)
                 limits.check_ratio(size, texts)
+                left -= batch.num_rows
                 yield _shaped(rows, schema, self._odd.setdefault(name, {}))
+            if left:
+                message = f"{path}: damaged ({left:,} of its {file.metadata.num_rows:,} rows are not there)."
+                raise UnreadableTraceError(f"{message} Export again with nsys.")
 
     def names(self) -> frozenset[str]:
         """All tables."""

@@ -144,8 +144,8 @@ def parse(source: Source, collected: Collector, progress: Progress | None = None
 
 def _parse(source: Source, splitter: Splitter, collected: Collector) -> Parsed:
     if splitter.head is None:
-        message = f"{source.label}: no `traceEvents` array, so this is not a PyTorch profiler trace."
-        raise NotATraceError(message)
+        lacks = "no `traceEvents` array, so this is not a PyTorch profiler trace"
+        raise NotATraceError(f"{source.label}: {lacks}. Export one with `prof.export_chrome_trace(path)`.")
     behind: str | None = None
     in_object, trailing, is_cut, beyond = bool(splitter.head.strip()), "", False, 0
     narrower = Narrower()

@@ -488,6 +488,19 @@ def test_rows_that_take_no_room_are_refused(tmp_path: Path) -> None:
         convert_file(folder, tmp_path / "spool")
 
 
+def test_a_table_that_claims_more_rows_than_it_has_is_refused(tmp_path: Path) -> None:
+    folder = parquet_of(exports.build(tmp_path / "small.sqlite"), tmp_path / "small_pqtdir")
+    table = folder / "CUPTI_ACTIVITY_KIND_KERNEL.parquet"
+    rows = pl.read_parquet(table)
+    pl.concat([rows] * 200)[:300].write_parquet(table)
+    text = table.read_bytes()
+    footer = len(text) - 8 - int.from_bytes(text[-8:-4], "little")
+    # As thrift writes the numbers 300 and 8000 (zigzag, seven bits a byte).
+    table.write_bytes(text[:footer] + text[footer:].replace(b"\xd8\x04", b"\x80\x7d"))
+    with pytest.raises(UnreadableTraceError, match="7,700 of its 8,000 rows are not there"):
+        convert_file(folder, tmp_path / "spool")
+
+
 @pytest.mark.parametrize("encoding", [True, False])
 def test_a_long_text_in_many_rows_is_refused(tmp_path: Path, encoding: bool) -> None:
     """It is in the file once, or packed; nothing decodes it for each row before that is counted."""
