@@ -35,6 +35,22 @@ const Ranks = (() => {
       return others.find((one) => one.rank > here.rank) ?? others[0];
     }
 
+    /* Have the table of who waits for whom lead to the longest wait of each row, where the ranks of one job are in this timeline. */
+    lead(view) {
+      const table = document.querySelector('table[aria-label="Waits of each rank for another"]'), rows = [...(table?.tBodies[0].rows ?? [])];
+      if (!rows.length || new Set((this.data.exchanges?.lanes ?? []).map((lane) => lane[2])).size < 2) return;
+      const titles = [...table.tHead.rows[0].cells].map((one) => one.textContent), cell = (row, title) => row.cells[titles.indexOf(title)];
+      if (new Set(rows.map((row) => cell(row, "job").textContent)).size > 1) return;
+      for (const row of rows) {
+        const [rank, late] = ["rank", "waits for rank"].map((title) => Number(cell(row, title).dataset.v)), shown = cell(row, "begun at");
+        const waits = [...this.known.values()].filter((one) => one.rank === rank && one.late === late);
+        if (!waits.length) continue;
+        const longest = waits.reduce((one, other) => other.wait > one.wait ? other : one), link = Packed.element("button", shown.textContent, {type: "button", class: "tl-link", title: "Show it in the timeline"});
+        link.addEventListener("click", () => { view.choose(longest, true); view.fit(); view.canvas.focus({preventScroll: true}); });
+        shown.replaceChildren(link);
+      }
+    }
+
     /* Add lines about a collective, and one for each of the other ranks, which leads there. */
     tell(add, event) {
       const here = this.of(event);

@@ -84,6 +84,23 @@ def test_a_collective_leads_to_itself_on_other_ranks(tmp_path: Path) -> None:
         assert page.wrong == []
 
 
+def test_the_table_of_waits_leads_to_the_longest_of_each_row(tmp_path: Path) -> None:
+    with browser() as page:
+        page.go(written(tmp_path, shared=True).as_uri())
+        table = """document.querySelector('table[aria-label="Waits of each rank for another"]')"""
+        column = f"[...{table}.tHead.rows[0].cells].map((one) => one.textContent)"
+        titles = page.run(column)
+        rows = page.run(f"[...{table}.tBodies[0].rows].map((row) => [...row.cells].map((one) => one.textContent))")
+        for number, row in enumerate(rows):
+            said = dict(zip(titles, row, strict=True))
+            page.run(f"{table}.tBodies[0].rows[{number}].querySelector('button').click()")
+            told = dict(page.run(TOLD))
+            assert told["where"].endswith(f"rank{said['rank']}")
+            assert told["waited"].startswith(f"{said['longest wait']} ")
+            assert f"rank {said['waits for rank']}" in told["waited"]
+        assert (len(rows), page.wrong) == (4, [])
+
+
 def test_who_takes_least_and_began_first_is_not_called_the_last(tmp_path: Path) -> None:
     with browser() as page:
         page.go(written(tmp_path, shared=True).as_uri())
