@@ -42,7 +42,7 @@ FLOWS: Final = Ledger(
     "flow arrows",
     (),
     {
-        "ac2g|async|async_.*": "the same links come from correlation and sequence numbers",
+        "ac2g|async|async_.*|launch": "the same links come from correlation and sequence numbers",
         "fwdbwd|forward_backward|fwd_bwd": "the same links come from sequence numbers",
         "critical_path": HTA,
     },

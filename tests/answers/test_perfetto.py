@@ -77,3 +77,11 @@ def test_a_selection_restricts_launches(compared: Database, tmp_path: Path) -> N
     assert {event["args"]["category"] for event in kernels} == {"GEMM"}
     bad = CliRunner().invoke(cli, [*arguments, "--table", "ops"])
     assert bad.exit_code == 2
+
+
+def test_an_export_that_is_read_again_holds_nothing_new(compared: Database, tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    compared.export_timeline(path, traces=["base"])
+    done = CliRunner().invoke(cli, ["--db", str(tmp_path / "k.duckdb"), "ingest", str(path)])
+    assert done.exit_code == 0
+    assert "new to this version" not in done.stderr
