@@ -49,7 +49,9 @@ def of_disk(error: BaseException | None, folder: Path) -> WarehouseError | None:
 
     Where the error names the file, its folder is meant.
     """
-    while error is not None:
+    met = set[int]()
+    while error is not None and id(error) not in met:  # an error may be a cause of itself
+        met.add(id(error))
         number = error.errno if isinstance(error, OSError) else None
         if type(error).__module__.startswith("polars") and (found := OF_POLARS.search(str(error))):
             number = int(found[1])

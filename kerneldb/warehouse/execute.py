@@ -63,7 +63,7 @@ def run(
             with time_limit(con, timeout):
                 return interruptible(con, lambda: _rows(con, sql, params, most_bytes))
         except duckdb.BinderException as error:
-            raise with_near_columns(con, sql, error) from error
+            raise with_near_columns(con, sql, error) from None
         except OF_VALUES as error:
             if selection is not None and _fails(con, selection):
                 raise _of_condition(error) from error

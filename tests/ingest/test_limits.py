@@ -113,6 +113,12 @@ def test_whose_disk_is_full() -> None:
     assert of_disk(UnreadableTraceError("No space left on device (os error 28)"), Path("here")) is None
 
 
+def test_an_error_that_is_its_own_cause_is_looked_at_once() -> None:
+    one, other = ValueError("one"), ValueError("other")
+    one.__cause__, other.__cause__ = other, one
+    assert of_disk(one, Path("here")) is None
+
+
 @pytest.mark.parametrize(
     ("error", "folder"),
     [
