@@ -457,9 +457,9 @@ class KerneldbApp(Typing):
         self.copy_to_clipboard(text)
         self.notify(said or text, title="Copied", markup=False)
 
-    def notify(self, message: str, **options: Any) -> None:
-        """As in Textual, but for what is much longer than a screen, which takes long to lay out."""
-        super().notify(numbers.first_of(message, LONGEST_TOLD), **options)
+    def notify(self, message: str, *, markup: bool = False, **options: Any) -> None:  # noqa: ARG002 (for all are texts)
+        """As in Textual, but without markup, and for what is much longer than a screen, which takes long to lay out."""
+        super().notify(numbers.first_of(message, LONGEST_TOLD), markup=False, **options)
 
     def action_copy_menu(self) -> None:
         """Choose what to copy."""
