@@ -34,8 +34,8 @@ ESCAPED: Final = re.compile(r"\\u(dc[89a-f][0-9a-f])")
 OF_POLARS: Final = re.compile(r"\(os error (\d+)\)")
 OF_DUCKDB: Final = re.compile(rf'"([^"]*)"[^"]*: ({"|".join(map(os.strerror, OF_DISK))})')
 """How DuckDB says, in errors of several classes, which file it could not write and why."""
-MADE_UP: Final = "InvalidInputException"
-"""What DuckDB raises with any text that a statement chooses."""
+OF_WRITING: Final = frozenset({"IOException", "TransactionException", "FatalException", "OutOfMemoryException"})
+"""What DuckDB raises where it could not write. Others may hold any text of a row or statement, such as these words."""
 SPILLED: Final = "max_temp_directory_size"
 """What DuckDB names where temporary files would take more than the disk has; it asks the disk before it writes."""
 TEMPORARY: Final = "kerneldb-"
@@ -65,7 +65,7 @@ def of_disk(error: BaseException | None, folder: Path) -> WarehouseError | None:
 
 def _of_duckdb(error: BaseException, folder: Path) -> tuple[int | None, Path]:
     """The error of the system that one of the engine is about, and the folder that it concerns."""
-    if type(error).__name__ == MADE_UP:
+    if type(error).__name__ not in OF_WRITING:
         return None, folder
     if SPILLED in str(error):
         return errno.ENOSPC, folder
