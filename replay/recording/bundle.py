@@ -3,6 +3,7 @@
     bundle.json                    model, settings, versions, measurements, and the list of the files below
     prefill.pt.trace.json.gz       PyTorch trace of a workload (prefill.cuda_graph.… under CUDA graphs)
     prefill.et.json.gz             Execution Trace of the same iterations
+    prefill.cuda_graph_capture.…   both, of what was called while the graph was captured
     power.ndjson                   readings of the meter, one JSON object per line
     triton/                        sources of compiled kernels, where there are any
 
@@ -24,7 +25,7 @@ from kerneldb.errors import UsageError
 from kerneldb.recordings import NAME, POWER, Measurement, Part, Recording
 from kerneldb.replay import facts
 from kerneldb.replay.measure.energy.meter import Sample
-from kerneldb.replay.recording.settings import Settings
+from kerneldb.replay.recording.settings import CAPTURE, Settings
 
 FREE: Final = frozenset({"device"})
 """Settings that a resumed recording may change."""
@@ -152,7 +153,7 @@ def columns(contents: Sequence[Recording]) -> tuple[str, ...]:
 
 def rows(contents: Sequence[Recording]) -> list[Row]:
     """The rows of bundle.jsons. All figures are per iteration; what is not known is None."""
-    return [_row(part, content) for content in contents for part in content.parts]
+    return [_row(part, content) for content in contents for part in content.parts if part.mode != CAPTURE]
 
 
 def _row(part: Part, content: Recording) -> Row:

@@ -6,6 +6,9 @@ A few iterations are traced with PyTorch's profiler: shapes recorded, the Execut
 iteration is a step of the profiler (`ProfilerStep#2`) and is inside a range named like its workload. One step more
 runs before them, with the profiler on and not recorded: the first one pays for the start of CUPTI.
 
+A graph runs its kernels without any call. Its capture is traced too, with shapes and the Execution Trace, into a trace
+of its own, in which nothing runs: a model may do something else while it is captured than eagerly.
+
 The trace also says how long the device ran anything. In a job of several ranks, collectives count from when the last
 rank came. A collective lasts until all ranks have come, and the profiler slows them unequally: with those waits, a rank
 would seem busy for longer than a run without profiler takes. The shortest of the launches of a collective is its
@@ -41,8 +44,8 @@ from kerneldb.replay.measure.energy.steps import CounterPeriod, Load
 from kerneldb.replay.recording import build, bundle, measuring, sources, workloads
 from kerneldb.replay.recording.bundle import Bundle
 from kerneldb.replay.recording.ranks import ALONE, Listener, Ranks
-from kerneldb.replay.recording.settings import CUDA_GRAPH, RecordError, Settings, WorkloadError
-from kerneldb.replay.recording.workloads import Work, synchronize
+from kerneldb.replay.recording.settings import CAPTURE, CUDA_GRAPH, RecordError, Settings, WorkloadError
+from kerneldb.replay.recording.workloads import Watch, Work, synchronize
 
 TRACE_ENDING: Final = ".pt.trace.json.gz"
 EXECUTION_ENDING: Final = ".et.json.gz"
@@ -59,32 +62,89 @@ Durations = dict[str, list[float]]
 def trace(work: Work, part: Part, settings: Settings, folder: Path, ranks: Ranks = ALONE) -> Traced:
     """Trace `settings.iterations` iterations into `folder`. Files appear when they are complete."""
     stem = part.workload if part.mode != CUDA_GRAPH else f"{part.workload}.{part.mode}"
-    plain, execution = folder / f".{stem}.json", folder / f".{stem}.et.json"
-    try:
-        _profile(work, part.workload, settings, plain, None if part.mode == CUDA_GRAPH else execution)
-        ran = activities(json.loads(plain.read_bytes())["traceEvents"])
+    with _written(folder, stem) as found:
+        _profile(work, part.workload, settings, found.plain, None if part.mode == CUDA_GRAPH else found.execution)
+        ran = activities(json.loads(found.plain.read_bytes())["traceEvents"])
         # of a job without the waits of collectives: not known where its ranks do not show the same ones
         shortest = transfers(ranks.gather(ran.collectives())) if ranks.many else None
         busy = None if ranks.many and shortest is None else ran.busy_ns(shortest)
-        _forget_path(plain, f"{stem}{TRACE_ENDING.removesuffix('.gz')}")
+        n = settings.iterations
+        return found.kept(n, ran.count / n, None if busy is None else busy / n)
+
+
+@contextlib.contextmanager
+def traced_capture(workload: str, settings: Settings, folder: Path, traced: list[Traced]) -> Iterator[Any]:
+    """Trace what is called while a graph is captured: the calls of its kernels, which no launch of the graph tells.
+
+    Gives the profiler; `traced` gets the trace where nothing fails.
+    """
+    from torch.profiler import record_function
+
+    with _written(folder, f"{workload}.{CAPTURE}") as found:
+        with _profiler(settings, found.plain, found.execution) as profiler, record_function(workload):
+            yield profiler
+        traced.append(found.kept(1, 0.0, None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A trace that is being written into a folder, and the Execution Trace beside it."""
+
+    folder: Path
+    stem: str
+
+    @property
+    def plain(self) -> Path:
+        return self.folder / f".{self.stem}.json"
+
+    @property
+    def execution(self) -> Path:
+        return self.folder / f".{self.stem}.et.json"
+
+    def kept(self, iterations: int, launches: float, busy_ns: float | None) -> Traced:
+        """Pack the files, and say what they are."""
+        plain, execution = self.plain, self.execution
+        _forget_path(plain, f"{self.stem}{TRACE_ENDING.removesuffix('.gz')}")
         with plain.open("rb") as file:
             size, digest = plain.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
-        beside = _packed(execution, folder / f"{stem}{EXECUTION_ENDING}") if execution.exists() else None
-        packed = _packed(plain, folder / f"{stem}{TRACE_ENDING}")
+        beside = _packed(execution, self.folder / f"{self.stem}{EXECUTION_ENDING}") if execution.exists() else None
+        packed = _packed(plain, self.folder / f"{self.stem}{TRACE_ENDING}")
+        return Traced(packed, digest, size, iterations, launches, busy_ns, beside)
+
+
+@contextlib.contextmanager
+def _written(folder: Path, stem: str) -> Iterator[_Written]:
+    found = _Written(folder, stem)
+    try:
+        yield found
     finally:
-        plain.unlink(missing_ok=True)
-        execution.unlink(missing_ok=True)
-    n = settings.iterations
-    return Traced(packed, digest, size, n, ran.count / n, None if busy is None else busy / n, beside)
+        found.plain.unlink(missing_ok=True)
+        found.execution.unlink(missing_ok=True)
 
 
 def _profile(work: Work, workload: str, settings: Settings, plain: Path, execution: Path | None) -> None:
     """Write the trace to `plain`, and the Execution Trace to `execution`."""
-    from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile, record_function, schedule
+    from torch.profiler import record_function, schedule
+
+    steps = schedule(wait=0, warmup=1, active=settings.iterations, repeat=1)
+    with _profiler(settings, plain, execution, steps) as profiler:
+        for number in range(1 + settings.iterations):
+            with record_function(workload):
+                work()
+            if number in (0, settings.iterations):
+                synchronize(settings)
+            profiler.step()
+
+
+@contextlib.contextmanager
+def _profiler(
+    settings: Settings, plain: Path, execution: Path | None, steps: Callable[[int], Any] | None = None
+) -> Iterator[Any]:
+    """PyTorch's profiler, which writes to `plain` at its end, and to `execution` an Execution Trace."""
+    from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile
 
     observer = None if execution is None else ExecutionTraceObserver().register_callback(str(execution))
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if settings.on_gpu else [])]
-    steps = schedule(wait=0, warmup=1, active=settings.iterations, repeat=1)
     with warnings.catch_warnings():
         # the profiler says that a cycle's events are dropped after it: they are exported
         warnings.simplefilter("ignore")
@@ -98,12 +158,7 @@ def _profile(work: Work, workload: str, settings: Settings, plain: Path, executi
             execution_trace_observer=observer,
             experimental_config=sync_events() if settings.on_gpu else None,
         ) as profiler:
-            for number in range(1 + settings.iterations):
-                with record_function(workload):
-                    work()
-                if number in (0, settings.iterations):
-                    synchronize(settings)
-                profiler.step()
+            yield profiler
         if observer is not None:
             observer.unregister_callback()
 
@@ -241,7 +296,7 @@ class _Recorder:
     def run(self) -> None:
         """Everything that is missing."""
         steps = {"measure": self._measure, "trace": self._trace}
-        wanted = [(what, part) for what in steps for part in self._bundle.content.parts]
+        wanted = [(what, part) for what in steps for part in self._bundle.content.parts if part.mode != CAPTURE]
         had = self._ranks.gather([self._done(*one) for one in wanted])
         left = [one for one, done in zip(wanted, zip(*had, strict=True), strict=True) if not all(done)]
         if left:
@@ -275,16 +330,32 @@ class _Recorder:
         if self._meter is not None:
             self._meter.close()
 
-    def _make(self, part: Part) -> Work:
+    def _make(self, part: Part, watch: Watch | None = None) -> Work:
         """The work of a workload, ready on all ranks. Raises WorkloadError where it cannot be made on one of them."""
         reason, work = None, None
         try:
-            work = workloads.make(part.workload, part.mode, self._settings, self._models)
+            work = workloads.make(part.workload, part.mode, self._settings, self._models, watch)
         except WorkloadError as error:
             reason = str(error)
         reason = self._ranks.agree(reason)
         if work is None or reason is not None:
             raise WorkloadError(reason)
+        return work
+
+    def _make_traced(self, part: Part) -> Work:
+        """The work of a workload that is to be traced; of one in a graph the trace of its capture is kept."""
+        if part.mode != CUDA_GRAPH:
+            return self._make(part)
+        traced = list[Traced]()
+        folder = self._bundle.folder
+        try:
+            work = self._make(part, lambda: traced_capture(part.workload, self._settings, folder, traced))
+        except WorkloadError:  # it could be captured when it was measured: the profiler was in the way
+            workloads.empty_cache(self._settings)
+            return self._make(part)
+        capture = Part(part.workload, CAPTURE, self._settings.tags(part.workload, CAPTURE), trace=traced[0])
+        others = [one for one in self._bundle.content.parts if (one.workload, one.mode) != (part.workload, CAPTURE)]
+        self._bundle.note(parts=[*others, capture])
         return work
 
     def _done(self, what: str, part: Part) -> bool:
@@ -347,7 +418,7 @@ class _Recorder:
         self._bundle.keep(part, samples, measurements=measuring.stamped(rows))
 
     def _trace(self, part: Part) -> None:
-        work = self._make(part)
+        work = self._make_traced(part)
         measuring.load(work, self._settings, self._ranks)
         self._ranks.wait()
         with contextlib.nullcontext() if self._meter is None else Sampler(self._meter, 0.1) as sampler:

@@ -29,6 +29,10 @@ from kerneldb.replay.recording.settings import CUDA_GRAPH, SCRIPT, RecordError, 
 WARM_RUNS: Final = 3
 
 
+Watch = Callable[[], contextlib.AbstractContextManager[Any]]
+"""Around the capture of a graph."""
+
+
 class Work(Protocol):
     """One iteration of a workload; called, it enqueues it. `tokens`: how many it reads (prefill) or makes (decode)."""
 
@@ -60,14 +64,15 @@ class Models:
         return self._model
 
 
-def make(workload: str, mode: str, settings: Settings, models: Models) -> Work:
+def make(workload: str, mode: str, settings: Settings, models: Models, watch: Watch | None = None) -> Work:
     """The work of a workload, run a few times already (a script once): kernels are chosen, and memory is there.
 
+    A graph is captured inside of `watch`.
     Raises WorkloadError where it cannot be captured in a CUDA graph.
     """
     work = _eager(workload, settings, models)
     if mode == CUDA_GRAPH:
-        return Captured(work)
+        return Captured(work, watch or contextlib.nullcontext)
     if workload != SCRIPT or not settings.trace_only:
         for _ in range(1 if workload == SCRIPT else WARM_RUNS):
             work()
@@ -256,7 +261,7 @@ def _as_started(command: list[str]) -> Iterator[None]:
 class Captured:
     """Work in a CUDA graph. Raises WorkloadError where it cannot be captured, with the reason."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, watch: Watch = contextlib.nullcontext) -> None:
         import torch
 
         self.tokens = work.tokens
@@ -269,7 +274,7 @@ class Captured:
                 work()
         torch.cuda.synchronize()
         try:
-            with torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local"):
+            with watch(), torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local"):
                 work()
         except RuntimeError as error:
             raise WorkloadError(f"cannot be captured in a CUDA graph: {str(error).splitlines()[0]}") from error

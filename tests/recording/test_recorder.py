@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import gzip
 import json
 import platform
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 
+import kerneldb
 from kerneldb import recordings
 from kerneldb.errors import UsageError
 from kerneldb.replay.recording import bundle, recorder, workloads
@@ -257,11 +260,11 @@ def test_what_cannot_be_captured_has_its_reason_and_the_rest_goes_on(
 ) -> None:
     make = workloads.make
 
-    def refuse(workload: str, mode: str, settings: Settings, models: workloads.Models) -> workloads.Work:
+    def refuse(workload: str, *others: Any) -> workloads.Work:
         if workload == "prefill":
             message = "cannot be captured in a CUDA graph: it waits"
             raise WorkloadError(message)
-        return make(workload, mode, settings, models)
+        return make(workload, *others)
 
     monkeypatch.setattr(workloads, "make", refuse)
     prefill, decode = record(tmp_path / "a", tiny(seconds=BRIEF))["parts"]
@@ -269,6 +272,72 @@ def test_what_cannot_be_captured_has_its_reason_and_the_rest_goes_on(
     assert "trace" not in prefill
     assert "trace" in decode
     assert bundle.rows([recordings.load(tmp_path / "a")])[0]["reason"] == prefill["reason"]
+
+
+class CapturedHere:
+    """A graph on a CPU, which has none: what is captured runs, and runs again in place of a launch of the graph."""
+
+    def __init__(self, work: workloads.Work, watch: workloads.Watch) -> None:
+        self.tokens, self.work = work.tokens, work
+        with watch():
+            work()
+
+    def __call__(self) -> None:
+        self.work()
+
+
+def as_graph(**more: Any) -> Settings:
+    """A prefill, also in a graph, which a CPU is not asked for otherwise."""
+    return dataclasses.replace(tiny(workloads=("prefill",), seconds=BRIEF, **more), cuda_graphs=True)
+
+
+def test_the_capture_of_a_graph_is_traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_meter: None) -> None:
+    monkeypatch.setattr(workloads, "Captured", CapturedHere)
+    eager, graph, capture = record(tmp_path / "a", as_graph())["parts"]
+    assert [one["mode"] for one in (eager, graph, capture)] == ["eager", "cuda_graph", "cuda_graph_capture"]
+    assert "measurements" not in capture
+    assert capture["trace"]["execution_trace"] == "prefill.cuda_graph_capture.et.json.gz"
+    events = events_of(tmp_path / "a" / "prefill.cuda_graph_capture.pt.trace.json.gz")
+    sizes = [one["args"]["Input Dims"] for one in events if one["name"] == "aten::addmm"]
+    assert sizes
+    assert all(sizes)
+    assert sum(one["name"] == "prefill" for one in events) == 1
+    assert not [path for path in (tmp_path / "a").iterdir() if path.name.startswith(".")]
+    assert [row["mode"] for row in bundle.rows([recordings.load(tmp_path / "a")])] == ["eager", "cuda_graph"]
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(tmp_path / "a")
+    names = {row["trace"] for row in database.traces().rows()}
+    assert names == {"a-prefill", "a-prefill-cuda-graph", "a-prefill-cuda-graph-capture"}
+
+
+def test_a_resumed_recording_has_a_capture_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_meter: None
+) -> None:
+    monkeypatch.setattr(workloads, "Captured", CapturedHere)
+    record(tmp_path / "a", as_graph())
+    content = read(tmp_path / "a")
+    del content["parts"][1]["trace"]
+    (tmp_path / "a" / recordings.NAME).write_text(json.dumps(content))
+    modes = [one["mode"] for one in record(tmp_path / "a", as_graph(), resume=True)["parts"]]
+    assert modes == ["eager", "cuda_graph", "cuda_graph_capture"]
+
+
+def test_a_graph_that_the_profiler_keeps_from_being_captured_is_traced_without_its_capture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_meter: None
+) -> None:
+    class Refusing(CapturedHere):
+        def __init__(self, work: workloads.Work, watch: workloads.Watch) -> None:
+            with watch() as watched:
+                if watched is not None:
+                    message = "cannot be captured in a CUDA graph: somebody looks"
+                    raise WorkloadError(message)
+            super().__init__(work, contextlib.nullcontext)
+
+    monkeypatch.setattr(workloads, "Captured", Refusing)
+    parts = record(tmp_path / "a", as_graph())["parts"]
+    assert [one["mode"] for one in parts] == ["eager", "cuda_graph"]
+    assert "trace" in parts[1]
+    assert not [path for path in (tmp_path / "a").iterdir() if "capture" in path.name]
 
 
 def test_lack_of_memory_says_what_to_lower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_meter: None) -> None:
