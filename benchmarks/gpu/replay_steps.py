@@ -53,6 +53,7 @@ class Run:
 
     folder: Path
     until: float
+    named: str = ""
     plans: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(4))
 
     def left(self) -> float:
@@ -79,7 +80,8 @@ class Run:
         if not rows.exists() and not self.kerneldb(name, "query", NAMES, "--csv", "--no-header", said=rows.name):
             rows.unlink()
             return []
-        return [one for one in rows.read_text().split() if one.startswith(f"{name}-")]
+        found = [one for one in rows.read_text().split() if one.startswith(f"{name}-")]
+        return [one for one in found if self.named in one and not one.endswith("-capture")]
 
 
 def record(run: Run, name: str, _: str) -> bool:
@@ -131,9 +133,10 @@ def main() -> None:
     parser.add_argument("seconds", type=float)
     parser.add_argument("--only", nargs="*", default=[*SCRIPTS, "decoder"])
     parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--named", default="", help="replay traces with this in their names")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
-    run = Run(given.folder, time.monotonic() + given.seconds)
+    run = Run(given.folder, time.monotonic() + given.seconds, given.named)
     for part, name in itertools.product(given.parts.split(","), given.only):
         if part == "step":
             run.plans.shutdown(wait=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kerneldb.api.queries import rows
 from kerneldb.api.recorded import Recorded
-from kerneldb.api.stepping import completed, earlier, moments, op_of
+from kerneldb.api.step_source import completed, earlier, moments, op_of
 from kerneldb.errors import UsageError
 from kerneldb.ids import content_id
 from kerneldb.replay import routes

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 import itertools
 import json
 from collections import Counter, defaultdict
@@ -14,15 +12,14 @@ from kerneldb.api import step_guesses, step_jobs
 from kerneldb.api.frames import frames_key, frames_of
 from kerneldb.api.queries import rows, selecting, statement
 from kerneldb.api.recorded import Recorded, filled, planned_kernel
+from kerneldb.api.step_source import LINKED, Call, Source, borrowed
 from kerneldb.errors import UsageError
 from kerneldb.ids import content_id
 from kerneldb.replay import routes
 from kerneldb.replay.plan.work import Work
 from kerneldb.replay.rewrites.flow import CHOSEN
-from kerneldb.replay.steps import memory as memories
-from kerneldb.replay.steps.addresses import Moment
-from kerneldb.replay.steps.plan import Builder, StreamWait, Unit, owners
-from kerneldb.replay.wire.plan import OpCall, Plan, PlannedKernel
+from kerneldb.replay.steps.plan import Builder, StreamWait, Unit
+from kerneldb.replay.wire.plan import Plan, PlannedKernel
 from kerneldb.replay.wire.results import Grade
 from kerneldb.replay.wire.steps import Exchange, Step
 
@@ -34,42 +31,21 @@ if TYPE_CHECKING:
     from kerneldb.api.planning import Planned, Request
     from kerneldb.api.queries import Connection, Row
     from kerneldb.api.step_guesses import Guesses
-    from kerneldb.replay.steps.memory import Memory
     from kerneldb.replay.wire.plan import CallSpec
     from kerneldb.replay.wire.step_results import StepKernel, StepResult
     from kerneldb.warehouse import Warehouse
 
-NO_TENSORS: Final = (
-    "recorded without an Execution Trace, which says what its operators share; record it again with: kerneldb record, "
-    "or have it inferred from dims where PyTorch is installed: pip install 'kerneldb[replay]'"
-)
+OF_GRAPH: Final = 0.98
+"""The share of its time from which on an iteration is one of graphs: calls that set a seed go before their launch."""
+CAPTURED: Final = 0.98
+"""The share of its time whose captured calls have to be known: an eager trace may know more of it than less."""
 TOLERANCE: Final = 0.15
 TOLERANCE_NS: Final = 1000
 """A kernel that is off by more than both, per launch, disagrees."""
-LINKED: Final = "linked"
 NO_STEPS: Final = (
     "no iteration is selected: a trace needs steps of the profiler, or kernels that repeat; see what there is with: "
     "kerneldb analyze iterations"
 )
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Call:
-    """A call of an iteration as it is read: its operator, when its first launch was called, and its launches in order.
-
-    `alias` tells calls apart whose launches do not: those of a graph.
-    """
-
-    op_id: int | None
-    called_ns: int
-    launches: tuple[Row, ...]
-    alias: str = ""
-
-    @property
-    def key(self) -> str:
-        """What makes it the same call as another one: the signatures of its launches in order."""
-        signatures = " ".join(one["signature_id"] for one in self.launches)
-        return f"{signatures} as {self.alias}" if self.alias else signatures
 
 
 def plan_steps(warehouse: Warehouse, request: Request) -> Planned:
@@ -163,15 +139,12 @@ class _Reader:
         if not self._launches:
             raise UsageError(f"no launch of iteration {row['label']} of {row['trace']} is selected")
         window = rows(con, "step_window", {**self._range(row), "label": row["label"]})[0]
-        self._window = {"trace_id": row["trace_id"], **window}
-        read = rows(con, "step_ops", self._window)
-        self._ops = [op_of(one) for one in read]
-        self._forward = {one["op_id"]: one["forward_op_id"] for one in read}
-        self._parents = {op.op_id: op.parent for op in self._ops}
-        self._names = {op.op_id: op.name for op in self._ops}
-        self.exchanges = step_jobs.exchanges(con, row["trace_id"], self._window)
-        self._source, self.calls = self, self._grouped()
-        if not whole and all(one["launch_status"] == "graph" for one in self._launches):
+        self._source = self._own = Source(con, recorded, row["trace_id"], row["trace"], window)
+        self.calls, self._captured = self._own.calls(self._launches), False
+        self._linked = [one for one in self._launches if one["launch_status"] == LINKED]
+        in_graphs = sum(one["duration_ns"] for one in self._launches if one["launch_status"] == "graph")
+        self._of_graph = not whole and in_graphs > OF_GRAPH * sum(one["duration_ns"] for one in self._launches)
+        if self._of_graph and not self._take_captured():
             self._borrow()
 
     def _range(self, row: Row) -> dict[str, Any]:
@@ -190,19 +163,21 @@ class _Reader:
     def _listed(self, row: Row) -> list[Row]:
         return rows(self._con, "step_launches", {**self._range(row), **self._asked})
 
-    def _grouped(self) -> list[Call]:
-        """The calls in the order of their first launch."""
-        linked = [one for one in self._launches if one["launch_status"] == LINKED and one["op_id"] in self._parents]
-        known = {op_id: _can_be_called(name) for op_id, name in self._names.items()}
-        outer = owners((one["op_id"] for one in linked), self._parents, known)
-        groups: dict[Any, list[Row]] = defaultdict(list)
-        for number, one in enumerate(self._launches):
-            op = outer.get(one["op_id"]) if one["launch_status"] == LINKED else None
-            groups[("op", op) if op is not None else ("launch", number)].append(one)
-        return [
-            Call(key[1] if key[0] == "op" else None, group[0]["called_ns"], tuple(group))
-            for key, group in groups.items()
-        ]
+    def _take_captured(self) -> bool:
+        """Take the calls that were captured in the graph, where a trace has them for all but a little of its time."""
+        asked = {name: value for name, value in self._range(self._row).items() if name != "device"}
+        owned = {one["launch_index"]: one for one in rows(self._con, "step_captured", asked)}
+        places = {(one["capture_trace_id"], one["from_ns"], one["until_ns"]) for one in owned.values()}
+        time = sum(one["duration_ns"] for one in self._launches)
+        known = sum(one["duration_ns"] for one in self._launches if one["launch_index"] in owned)
+        if len(places) != 1 or known < CAPTURED * time:
+            return False
+        found = next(iter(owned.values()))
+        window = {name: found[name] for name in ("from_ns", "until_ns")}
+        source = Source(self._con, self._recorded, found["capture_trace_id"], found["capture_trace"], window)
+        self._source, self.calls = source, source.calls(_as_captured(self._launches, owned), of_graph=True)
+        self._captured = True
+        return True
 
     def _borrow(self) -> None:
         """Take the calls of an eager iteration of the same run that launched the same kernels in the same order."""
@@ -214,13 +189,13 @@ class _Reader:
             calls = borrowed(own, reader.calls)
             time = sum(one["duration_ns"] for call in calls if call.op_id is not None for one in call.launches)
             if time > best:
-                best, found = time, (reader, calls)
+                best, found = time, (reader._source, calls)
         if found is not None:
             self._source, self.calls = found
 
     def unowned(self) -> Iterator[Row]:
         """Kernels of a graph that the calls that it takes did not launch."""
-        if self._source is not self:
+        if self._source is not self._own:
             owned = (call for call in self.calls if call.op_id is None)
             yield from (one for call in owned for one in call.launches if one["kind"] == "kernel")
 
@@ -231,7 +206,7 @@ class _Reader:
             groups[call.key].append(call)
         for key, calls in groups.items():
             first, kernels = calls[0], tuple(_kernels(calls, self._waits))
-            spec = None if first.op_id is None else self._source.spec(first.op_id)
+            spec = self._spec(first)
             category = next((one["category"] for one in first.launches if one["kind"] == "kernel"), "MEMCPY")
             guess = guessed.get((self._row["trace_id"], first.launches[0]["launch_index"])) if spec is None else None
             yield Work(
@@ -242,19 +217,20 @@ class _Reader:
                 () if guess is None else guess.candidates,
             )
 
-    def spec(self, op_id: int) -> CallSpec:
-        """The call of an operator, with the lists that the profiler drops as the Execution Trace has them."""
-        found = self._recorded.spec(self._row["trace_id"], op_id)
-        op = next(one for one in self._ops if one.op_id == op_id)
-        return dataclasses.replace(found, call=completed(found.call, op.inputs))
+    def _spec(self, call: Call) -> CallSpec | None:
+        """The call of an operator; of a launch beside a graph, the one that is recorded with it."""
+        if call.op_id is not None:
+            return self._source.spec(call.op_id)
+        index = call.launches[0]["launch_index"]
+        beside = [] if self._source is self._own else [one for one in self._linked if one["launch_index"] == index]
+        found = self._own.calls(beside)
+        return self._own.spec(found[0].op_id) if found and found[0].op_id is not None else None
 
     def step(self, known: set[str]) -> Step:
         """The step, of calls that some route replays."""
-        memory, method = self._source._memory()
+        memory, method = self._source.memory()
         units = [_unit(call, self._waits, self._source.exchanges) for call in self.calls]
-        waits = rows(
-            self._con, "step_stream_waits", {**self._source._window, "trace_id": self._source._row["trace_id"]}
-        )
+        waits = rows(self._con, "step_stream_waits", self._source.window)
         parts = Builder(memory, units, [filled(StreamWait, one) for one in waits]).parts()
         lost = [call for call, unit in zip(self.calls, units, strict=True) if unit.item not in known]
         row = self._row
@@ -270,14 +246,15 @@ class _Reader:
             storages=tuple(parts.storages),
             tensors=tuple(parts.tensors),
             calls=tuple(parts.calls),
-            iteration=str(row["label"]),
+            iteration=_labelled(row),
             phase=phases.pop() if len(phases) == 1 else None,
-            recorded_as="cuda_graph" if all(one["launch_status"] == "graph" for one in self._launches) else "eager",
+            recorded_as="cuda_graph" if self._of_graph else "eager",
             span_ns=_span(self._launches),
             busy_ns=_busy(self._launches),
             again_ns=tuple(sorted(again.items())),
             again_span_ns=_span(self._again) if self._again else None,
-            calls_from=None if self._source is self else self._source._row["trace"],
+            calls_from=None if self._source is self._own else self._source.trace,
+            captured=self._captured,
             unplanned=sum(len(call.launches) for call in lost),
             unplanned_ns=sum(one["duration_ns"] for call in lost for one in call.launches),
         )
@@ -297,73 +274,33 @@ class _Reader:
 
     def frames(self) -> dict[str, Any]:
         """The Python functions around the calls, by the key that a plan has them under; none where none were noted."""
-        source = self._source
-        window = {**source._window, "trace_id": source._row["trace_id"]}
-        found = frames_of(self._con, window, sorted(call.called_ns for call in self.calls))
+        found = frames_of(self._con, self._source.window, sorted(call.called_ns for call in self.calls))
         return {frames_key(self.id): found} if found["frames"] else {}
 
     @property
     def id(self) -> str:
         """The id of its step."""
         row = self._row
-        return content_id("st1", row["trace_id"], str(row["device"]), str(row["label"]), str(len(self._launches)))
-
-    def _memory(self) -> tuple[Memory, Any]:
-        """The allocations of the iteration, and how they are known."""
-        traced = any(op.inputs or op.outputs for op in self._ops)
-        events = moments(self._con, self._window, host=False)
-        if not traced:
-            found = self._inferred()
-            memories.settle(found, events)
-            return found, "inferred from dims"
-        found, told = memories.recalled(self._ops, earlier(self._con, self._window), events, host=False)
-        return found, "execution trace and memory events" if told else "execution trace"
-
-    def _inferred(self) -> Memory:
-        """The same without an Execution Trace. Raises UsageError where there is no PyTorch, or no dims are recorded."""
-        try:
-            from kerneldb.replay.steps.flow import inferred
-            from kerneldb.replay.steps.insides import SEMANTICS
-            from kerneldb.replay.steps.tensors import Recorded as Operator
-        except ImportError as error:
-            raise UsageError(f"{self._row['trace']}: {NO_TENSORS}") from error
-        trace = self._row["trace_id"]
-        calls = [self._recorded.call(trace, op.op_id) for op in self._ops]
-        if not any(one.input_dims for one in calls):
-            raise UsageError(f"{self._row['trace']}: {NO_TENSORS}")
-        pairs = zip(self._ops, calls, strict=True)
-        return inferred(
-            [
-                Operator(op.op_id, op.parent, op.start_ns, op.end_ns, call, self._forward[op.op_id])
-                for op, call in pairs
-            ],
-            SEMANTICS,
-        )
+        return content_id("st1", row["trace_id"], str(row["device"]), _labelled(row), str(len(self._launches)))
 
 
-def _can_be_called(name: str) -> bool:
-    return "::" in name and not name.startswith(("autograd::", "torch::"))
+def _labelled(row: Row) -> str:
+    """What an iteration is called: its step of the profiler, else its number."""
+    return str(row["label"] if row["label"] is not None else row["iteration"])
 
 
-def op_of(row: Row) -> memories.Op:
-    """The operator of a row of `step_ops`, with its tensors."""
-    outputs = tuple(one for argument in memories.views(row["outputs"]) for one in argument if one is not None)
-    inputs = memories.views(row["inputs"])
-    end = max(row["end_ns"], row["start_ns"] + 1)
-    return memories.Op(row["op_id"], row["parent_id"], row["start_ns"], end, row["name"] or "", inputs, outputs)
+def _as_captured(launches: Sequence[Row], owned: Mapping[int, Row]) -> list[Row]:
+    """Launches of a graph as if the captured calls had launched them, in their order; others come behind one of these.
 
-
-def earlier(con: Connection, window: Mapping[str, Any]) -> list[memories.Op]:
-    """The operators of as long a time before a window, with their tensors."""
-    start = int(window["from_ns"])
-    before = {"from_ns": max(0, 2 * start - int(window["until_ns"])), "until_ns": start - 1}
-    return [op_of(one) for one in rows(con, "step_ops", {**window, **before}) if one["inputs"] or one["outputs"]]
-
-
-def moments(con: Connection, window: Mapping[str, Any], *, host: bool) -> list[Moment]:
-    """The memory events of a trace up to the end of a window, on devices or in host memory."""
-    asked = {"trace_id": window["trace_id"], "until_ns": window["until_ns"], "host": host}
-    return [filled(Moment, one) for one in rows(con, "step_memory", asked)]
+    A fill or a copy of which it is not known which call it is of is one of its own.
+    """
+    found, last_ns = list[dict[str, Any]](), 0
+    for one in sorted(launches, key=lambda row: row["start_ns"]):
+        call = owned.get(one["launch_index"])
+        last_ns = last_ns if call is None else call["called_ns"]
+        known = {"op_id": None} if call is None else {"op_id": call["op_id"], "launch_status": LINKED}
+        found.append({**one, **known, "called_ns": last_ns})
+    return sorted(found, key=lambda row: row["called_ns"])
 
 
 def _kernels(calls: Sequence[Call], waits: Mapping[int, int]) -> Iterator[PlannedKernel]:
@@ -381,51 +318,6 @@ def _unit(call: Call, waits: Mapping[int, int], exchanges: Mapping[int, Exchange
     exchange = None if call.op_id is None else exchanges.get(call.op_id)
     known = waited if any(one["launch_index"] in waits for one in call.launches) else ()
     return Unit(content_id("p1", call.key), call.op_id, call.called_ns, stream, durations, exchange, known)
-
-
-def borrowed(launches: Sequence[Row], calls: Sequence[Call]) -> list[Call]:
-    """Launches of a graph, in order, as calls of an eager iteration with the same kernels; those without one alone."""
-    flat = [(call, one) for call in calls for one in call.launches]
-    matcher = difflib.SequenceMatcher(None, [_kind(one) for _, one in flat], list(map(_kind, launches)), autojunk=False)
-    partners: dict[int, list[Row]] = defaultdict(list)
-    made, taken, last_ns = list[Call](), set[int](), 0
-    named = {id(call): call for call in calls}
-    moments: dict[int, int] = {}
-    for first, second, count in matcher.get_matching_blocks():
-        for offset in range(count):
-            call = flat[first + offset][0]
-            partners[id(call)].append(launches[second + offset])
-            taken.add(second + offset)
-            moments[second + offset] = call.called_ns
-    for number, one in enumerate(launches):
-        last_ns = moments.get(number, last_ns)
-        if number not in taken:
-            made.append(Call(None, last_ns + 1, (one,)))
-    whole = [(named[key], some) for key, some in partners.items()]
-    made += [Call(call.op_id, call.called_ns, tuple(some), call.key) for call, some in whole]
-    return sorted(made, key=lambda call: call.called_ns)
-
-
-def _kind(one: Row) -> tuple[Any, ...]:
-    return tuple(one[name] for name in ("kind", "name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"))
-
-
-def completed(call: OpCall, inputs: Sequence[Sequence[memories.View | None]]) -> OpCall:
-    """A call with dims and strides of the tensor lists that the profiler left out: of more than 30 entries."""
-    if not call.input_dtypes or '"TensorList"' not in call.input_dtypes:
-        return call
-    kinds, dims, strides = (
-        json.loads(text or "[]") for text in (call.input_dtypes, call.input_dims, call.input_strides)
-    )
-    if len(dims) != len(kinds):
-        return call
-    strides = strides if len(strides) == len(kinds) else [[] for _ in kinds]
-    for place, (kind, views) in enumerate(zip(kinds, inputs, strict=False)):
-        known = [one for one in views if one is not None]
-        if kind == "TensorList" and not dims[place] and known:
-            dims[place] = [list(one.dims) for one in known]
-            strides[place] = [list(one.strides) for one in known]
-    return dataclasses.replace(call, input_dims=json.dumps(dims), input_strides=json.dumps(strides))
 
 
 def _span(launches: Sequence[Row]) -> int:
@@ -563,7 +455,7 @@ def _cause(step: Step, kernel: StepKernel, varying: set[str], result: StepResult
     tried = next((len(one.tried) for one in result.trails if one.item == kernel.item), 0)
     if tried:
         return f"of {tried} calls that launch such a kernel the nearest in time was chosen (replay_attempts)"
-    if step.calls_from is not None:
+    if step.calls_from is not None and not step.captured:
         return f"the graph may have made another call than {step.calls_from}, such as one with a mask"
     return "values of its inputs, or the state of the device"
 

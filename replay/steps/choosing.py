@@ -67,7 +67,8 @@ def choose(player: Player, measured: Measured) -> tuple[Trail, ...]:
     """Let each item of the step be made by the call whose time agrees best. `measured` runs the step as it is now."""
     step, items = player.step, player.items
     used = Counter(call.item for call in step.calls if call.item in items)
-    tries = {name: _first(items[name], borrowed=step.calls_from is not None) for name in used}
+    borrowed = step.calls_from is not None and not step.captured
+    tries = {name: _first(items[name], borrowed=borrowed) for name in used}
     tries = {name: listed for name, listed in tries.items() if len(listed) > 1 or listed[0].place is not None}
     if not tries:
         return ()

@@ -107,7 +107,8 @@ class Step:
 
     `span_ns` is from its first kernel to its last, `busy_ns` the time in which any ran; `again_ns` the kernel time of
     each signature in another recorded iteration, of the same trace. `unplanned_ns` is of kernels without a call.
-    The calls of a step that was recorded as a CUDA graph are `calls_from` another trace, which ran the same kernels.
+    The calls of a step that was recorded as a CUDA graph are `calls_from` another trace, which ran the same kernels, or
+    in which the graph was `captured`.
     With a `job` it is what `rank` did of a step of `ranks`, which are all in the plan; `alone` says why another rank's
     step is not run with it: the others are not known.
     """
@@ -127,6 +128,7 @@ class Step:
     again_ns: tuple[tuple[str, int], ...] = ()
     again_span_ns: Size | None = None
     calls_from: str | None = None
+    captured: bool = False
     unplanned: Size = 0
     unplanned_ns: Size = 0
     rank: Size = 0

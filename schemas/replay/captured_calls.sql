@@ -1,7 +1,7 @@
 -- Launch calls that were recorded into a CUDA or HIP graph: between the begin and the end of a capture, on the thread that captures.
 --
--- They ran nothing then; `graph_owners` finds the kernels that a launch of the graph ran for them. Calls on other threads of a global capture are not
--- known to belong to it, and are left out. In no order.
+-- They ran nothing then; `graph_owners` finds the kernels that a launch of the graph ran for them. Calls on other threads, such as that of the backward
+-- pass, are of the only capture that was open in their process then; where several were open, they are left out. In no order.
 --
 -- Columns:
 --   trace_id, trace, run: as in kernels
@@ -25,12 +25,26 @@ WITH _inside AS (
         c.*,
         t.name AS trace,
         t.run,
-        sum(CASE WHEN contains(c.name, 'BeginCapture') THEN 1 WHEN contains(c.name, 'EndCapture') THEN -1 ELSE 0 END) OVER thread AS depth,
-        last_value(CASE WHEN contains(c.name, 'BeginCapture') THEN api_index END IGNORE NULLS) OVER thread AS capture
+        CASE WHEN contains(c.name, 'BeginCapture') THEN 1 WHEN contains(c.name, 'EndCapture') THEN -1 END AS step,
+        sum(step) OVER thread AS depth,
+        sum(step) OVER process AS open,
+        last_value(step IGNORE NULLS) OVER process AS last_step,
+        last_value(CASE WHEN step = 1 THEN api_index END IGNORE NULLS) OVER thread AS own,
+        last_value(CASE WHEN step = 1 THEN api_index END IGNORE NULLS) OVER process AS latest
     FROM api_calls AS c
     INNER JOIN traces AS t USING (trace_id)
     WHERE c.trace_id IN (SELECT trace_id FROM api_calls WHERE contains(name, 'BeginCapture'))
-    WINDOW thread AS (PARTITION BY t.name, c.process, c.thread ORDER BY start_ns, api_index ROWS UNBOUNDED PRECEDING)
+    WINDOW
+        thread AS (PARTITION BY t.name, c.process, c.thread ORDER BY start_ns, api_index ROWS UNBOUNDED PRECEDING),
+        process AS (PARTITION BY t.name, c.process ORDER BY start_ns, api_index ROWS UNBOUNDED PRECEDING)
+),
+
+_called AS (
+    SELECT
+        * EXCLUDE (step, depth, open, last_step, own, latest),
+        CASE WHEN depth > 0 THEN own WHEN open = 1 AND last_step = 1 THEN latest END AS capture
+    FROM _inside
+    WHERE depth > 0 OR open = 1
 )
 
 SELECT
@@ -50,10 +64,10 @@ SELECT
     CASE WHEN a.op_id IS NOT NULL THEN count(*) OVER operator END AS call_kernels,
     o.module,
     o.python_line
-FROM _inside AS a
+FROM _called AS a
 LEFT JOIN ops AS o ON a.trace_id = o.trace_id AND a.op_id = o.op_id
 WHERE
-    a.depth > 0
+    a.capture IS NOT NULL
     AND regexp_matches(a.name, 'Launch(Cooperative)?Kernel|ModuleLaunch|^(cuda|cu|hip)Mem(cpy|set)')
     AND NOT EXISTS (SELECT 1 FROM launches AS l WHERE l.trace_id = a.trace_id AND l.api_index = a.api_index)
 WINDOW

@@ -3,7 +3,8 @@
 -- A launch of a graph runs its kernels, copies and fills in the order in which they were captured: in that of their node numbers, or of their starts where
 -- all ran on one stream. A capture with as many launch calls is taken from the same trace, else from a trace in which a graph ran the same kernels with
 -- the same grids in the same order, else from a trace of the same run; not one whose calls name other kernels, as ROCm records them. Where several
--- captures fit and differ, what they differ in is NULL. In no order.
+-- captures fit and differ, what they differ in is NULL. Where none fits, the only one with as many kernels is taken: a fill of no bytes is called and is
+-- none; copies and fills between two kernels then have a call where as many were called there. In no order.
 --
 -- Columns:
 --   trace_id, trace, launch_index, name, duration_ns: as in kernels
@@ -17,6 +18,7 @@
 --   capture_trace_id VARCHAR: Trace of the capture; NULL where captures of several traces fit.
 --   capture_trace VARCHAR: Name of that trace.
 --   op_id BIGINT: The captured call of the operator, in ops of that trace; NULL where several captures fit.
+--   capture_call BIGINT: The captured launch call, in api_calls of that trace; NULL where several captures fit.
 --   confidence DOUBLE: How sure this is, 0 to 1.
 --   evidence VARCHAR: What speaks for it.
 -- Example:
@@ -55,41 +57,70 @@ _run AS (
     SELECT *, CASE WHEN has_nodes THEN node_position ELSE start_position END AS position FROM _placed WHERE has_nodes OR is_ordered
 ),
 
+_numbered AS (
+    SELECT
+        *,
+        captured_name IS NULL AS is_memory,
+        count(captured_name) OVER graph AS kernels,
+        count(captured_name) OVER (graph ORDER BY position) - CASE WHEN captured_name IS NULL THEN 0 ELSE 1 END AS before
+    FROM _run
+    WINDOW graph AS (PARTITION BY trace_id, graph_launch)
+),
+
+_in_gaps AS (
+    SELECT
+        *,
+        CASE WHEN is_memory THEN row_number() OVER (gap ORDER BY position) ELSE 0 END AS memory,
+        CASE WHEN is_memory THEN count(*) OVER gap ELSE 0 END AS between
+    FROM _numbered
+    WINDOW gap AS (PARTITION BY trace_id, graph_launch, before, is_memory)
+),
+
 _graphs AS (
     SELECT
         trace_id,
         run,
         graph_launch,
         calls,
+        kernels,
         hash(list(identity ORDER BY position)) AS sequence,
-        hash(list(captured_name ORDER BY position)) AS names
-    FROM _run
+        hash(list(captured_name ORDER BY position) FILTER (captured_name IS NOT NULL)) AS names
+    FROM _numbered
     GROUP BY ALL
 ),
 
 _calls AS (SELECT * FROM _captured_sources),
 
-_sources AS (SELECT DISTINCT source, calls, names FROM _calls),
+_totals AS (SELECT source, calls, kernels, names, max(captures) AS captures FROM _calls GROUP BY ALL),
 
-_fitting AS (
-    SELECT g.trace_id, g.graph_launch, g.calls, c.source, c.names, 1 AS way
-    FROM _graphs AS g
-    INNER JOIN _sources AS c ON g.trace_id = c.source AND g.calls = c.calls AND coalesce(c.names = g.names, TRUE)
+_sources AS (SELECT *, sum(captures) OVER (PARTITION BY source, kernels, names) = 1 AS is_only FROM _totals),
+
+_traces AS (
+    SELECT trace_id, graph_launch, calls, kernels, names, trace_id AS source, 1 AS way FROM _graphs
     UNION ALL
-    SELECT g.trace_id, g.graph_launch, g.calls, c.source, c.names, 2
+    SELECT g.trace_id, g.graph_launch, g.calls, g.kernels, g.names, o.trace_id, 2
     FROM _graphs AS g
     INNER JOIN _graphs AS o ON g.sequence = o.sequence AND g.trace_id <> o.trace_id
-    INNER JOIN _sources AS c ON o.trace_id = c.source AND g.calls = c.calls AND coalesce(c.names = g.names, TRUE)
     UNION ALL
-    SELECT g.trace_id, g.graph_launch, g.calls, c.source, c.names, 3
-    FROM _graphs AS g
-    INNER JOIN _sources AS c ON 'run ' || g.run = c.source AND g.calls = c.calls AND coalesce(c.names = g.names, TRUE)
+    SELECT trace_id, graph_launch, calls, kernels, names, 'run ' || run, 3 FROM _graphs
+),
+
+_fitting AS (
+    SELECT g.trace_id, g.graph_launch, g.way, c.source, c.calls, c.kernels, c.names, g.calls = c.calls AS is_whole
+    FROM _traces AS g
+    INNER JOIN
+        _sources AS c
+        ON
+            g.source = c.source
+            AND g.kernels = c.kernels
+            AND (g.calls = c.calls OR (c.is_only AND g.kernels > 0))
+            AND coalesce(c.names = g.names, TRUE)
 ),
 
 _chosen AS (
     SELECT *
     FROM _fitting
-    QUALIFY row_number() OVER (PARTITION BY trace_id, graph_launch ORDER BY way, source, names NULLS LAST) = 1
+    QUALIFY row_number() OVER (PARTITION BY trace_id, graph_launch ORDER BY is_whole DESC, way, source, names NULLS LAST) = 1
 )
 
 SELECT
@@ -110,16 +141,27 @@ SELECT
     c.capture_trace_id,
     c.capture_trace,
     c.op_id,
+    c.capture_call,
     CASE w.way WHEN 1 THEN 0.99::DOUBLE WHEN 2 THEN 0.98::DOUBLE ELSE 0.9::DOUBLE END AS confidence,
     format(
         'call {:,} of {:,} of {} in {}{}{}',
-        r.position + 1,
-        r.calls,
+        c.position + 1,
+        c.calls,
         CASE WHEN c.captures = 1 THEN 'the capture' ELSE c.captures || ' captures' END,
         coalesce(c.capture_trace, c.source),
         CASE w.way WHEN 2 THEN ', where a graph ran the same kernels in the same order' WHEN 3 THEN ', of the same run' ELSE '' END,
         CASE WHEN w.names IS NULL THEN '' ELSE '; its calls name the same kernels' END
     ) AS evidence
-FROM _run AS r
+FROM _in_gaps AS r
 INNER JOIN _chosen AS w ON r.trace_id = w.trace_id AND r.graph_launch = w.graph_launch
-INNER JOIN _calls AS c ON w.source = c.source AND w.calls = c.calls AND w.names IS NOT DISTINCT FROM c.names AND r.position = c.position;
+INNER JOIN
+    _calls AS c
+    ON
+        w.source = c.source
+        AND w.calls = c.calls
+        AND w.kernels = c.kernels
+        AND w.names IS NOT DISTINCT FROM c.names
+        AND CASE
+            WHEN w.is_whole THEN r.position = c.position
+            ELSE r.before = c.before AND r.memory = c.memory AND r.between = c.between
+        END;

@@ -156,3 +156,40 @@ def test_calls_that_ran_are_not_captured(tmp_path: Path) -> None:
     trace = captured("aten::mm", "aten::add", replayed=1)
     trace.kernel("ran", T0 + 5_000_000, 1_000, 1_000)
     assert owners(ingested(tmp_path, trace)) == [("t0", "aten::add", True, 1)]
+
+
+def test_calls_of_other_threads_are_of_the_only_open_capture(tmp_path: Path) -> None:
+    trace = captured("aten::mm", "aten::add", replayed=2)
+    backward = [event for event in trace.events if event["name"] in ("aten::add", "cudaLaunchKernel")][-2:]
+    for event in backward:
+        event["tid"] = 77
+    assert {event["name"] for event in backward} == {"aten::add", "cudaLaunchKernel"}
+    assert owners(ingested(tmp_path / "one", trace)) == [
+        ("t0", "aten::mm", True, 1), ("t0", "aten::add", True, 1)
+    ]  # fmt: skip
+    trace.api("cudaStreamBeginCapture", T0 + 1_000, 1_000, 300, tid=99)
+    trace.api("cudaStreamEndCapture", T0 + 800_000, 1_000, 301, tid=99)
+    assert owners(ingested(tmp_path / "two", trace)) == []
+
+
+def with_fills(*, captures: int = 1) -> Trace:
+    """Two kernels with a fill that ran between them; as many fills were captured behind the second."""
+    trace = captured("aten::mm", "aten::fill_", "aten::add", replayed=2, captures=captures)
+    for number, event in enumerate(one for one in trace.events if one["name"] == "cudaLaunchKernel"):
+        if number % 3 == 1:
+            event["name"] = "cudaMemsetAsync"
+    for number in range(2 * captures):
+        at = T0 + number % captures * 1_000_000 + 500_000 + number * 1_000
+        trace.api("cudaMemsetAsync", at, 500, 8_000 + number)
+    trace.memset(T0 + 10_106_000, 2_000, 9_000, 64)
+    return trace
+
+
+def test_a_fill_of_no_bytes_is_called_and_does_not_run(tmp_path: Path) -> None:
+    """Fills behind the last kernel were called and did not run: kernels and the fill between them have their calls."""
+    db = ingested(tmp_path / "one", with_fills())
+    ops = ["aten::mm", "aten::fill_", "aten::add"]
+    assert owners(db) == [("t0", op, True, 1) for op in ops]
+    evidence = [row["evidence"] for row in db.sql("SELECT evidence FROM graph_owners ORDER BY position").rows()]
+    assert evidence == [f"call {place} of 5 of the capture in t0" for place in (1, 2, 3)]
+    assert owners(ingested(tmp_path / "several", with_fills(captures=2))) == []

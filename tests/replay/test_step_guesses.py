@@ -1,4 +1,4 @@
-"""Kernels that only the graph of a program has: calls are proposed for them, as for any launch without one."""
+"""Calls of a replayed graph: those of its capture, else of the eager trace; where that has none they are proposed."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def graph(at: float, number: int) -> list[dict[str, Any]]:
     return [launch, kernel(FILL, at + 10, number, **nodes[0]), kernel(GEMM, at + 14, number, **nodes[1])]
 
 
-def written(folder: Path, mode: Any, made: Any, execution: str | None) -> Part:
+def written(folder: Path, mode: Any, made: Any, execution: str | None, steps: int = STEPS) -> Part:
     events = []
-    for number in range(1, STEPS + 1):
+    for number in range(1, steps + 1):
         events += made(1000.0 * number, number)
         events.append(event("user_annotation", f"ProfilerStep#{number}", 1000.0 * number - 5, 100))
     gpu = {"id": 0, "name": "NVIDIA H100", "computeMajor": 9, "computeMinor": 0, "numSms": 132}
@@ -65,19 +65,39 @@ def written(folder: Path, mode: Any, made: Any, execution: str | None) -> Part:
     path = folder / f"step.{mode}.pt.trace.json"
     path.write_text(text)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return Part("step", mode, measurements=[], trace=Traced(path.name, digest, len(text), STEPS, 1.0, None, execution))
+    return Part("step", mode, measurements=[], trace=Traced(path.name, digest, len(text), steps, 1.0, None, execution))
 
 
-def planned(folder: Path) -> tuple[dict[str, Any], Step]:
+def captured(at: float, number: int) -> list[dict[str, Any]]:
+    """The calls of the graph, the second on a thread of its own, and a fill of no bytes, which runs nothing."""
+    fill, mm = {"External id": number, "Record function id": number}, {"External id": 1, "Record function id": 1}
+    dims = {"Input Dims": [[64, 64], []], "Input Strides": [[64, 1], []], "Input type": ["bool", "Scalar"]}
+    filling = event("cpu_op", "aten::fill_", at + 2, 8, **fill, **dims, **{"Concrete Inputs": ["", "True"]})
+    product, launch, _ = eager(at + 20, 1)
+    for one in (product, launch):
+        one["tid"] = 2
+    return [
+        event("cuda_runtime", "cudaStreamBeginCapture", at, 1, correlation=900),
+        filling, event("cuda_runtime", "cudaLaunchKernel", at + 4, 3, correlation=901, **fill),
+        event("cuda_runtime", "cudaMemsetAsync", at + 12, 3, correlation=902),
+        product, launch | {"args": {**launch["args"], "correlation": 903, **mm}},
+        event("cuda_runtime", "cudaStreamEndCapture", at + 60, 1, correlation=904),
+    ]  # fmt: skip
+
+
+def planned(folder: Path, *, capture: bool = False) -> tuple[dict[str, Any], Step]:
     """The items of the plan of the graph, and its step."""
     folder.mkdir()
     said = {"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": [node(one) for one in range(1, STEPS + 1)]}
     (folder / "step.et.json").write_text(json.dumps(said))
     parts = [written(folder, "eager", eager, "step.et.json"), written(folder, "cuda_graph", graph, None)]
+    if capture:
+        (folder / "capture.et.json").write_text(json.dumps({**said, "nodes": [node(1)]}))
+        parts.append(written(folder, "cuda_graph_capture", captured, "capture.et.json", steps=1))
     (folder / NAME).write_text(Recording("one", parts=parts).text())
     with kerneldb.open(folder / "k.duckdb") as opened:
         opened.ingest([folder], run="one")
-        made = opened.plan_replay(Request(in_context=True, where="trace LIKE '%graph%'")).plan
+        made = opened.plan_replay(Request(in_context=True, where="trace = 'one-step-cuda-graph'")).plan
     (step,) = made.steps
     return {item.id: item for item in made.items}, step
 
@@ -90,3 +110,13 @@ def test_what_only_the_graph_has_is_proposed_calls_for(tmp_path: Path) -> None:
     assert {one.spec.call.op for one in filling.candidates} == {"aten::fill_"}
     assert (product.route, product.candidates) == ("aten", ())
     assert step.unplanned == 0
+
+
+def test_the_calls_of_a_graph_are_those_of_its_capture(tmp_path: Path) -> None:
+    items, step = planned(tmp_path / "recording", capture=True)
+    assert (step.recorded_as, step.captured, step.calls_from) == ("cuda_graph", True, "one-step-cuda-graph-capture")
+    filling, product = (items[call.item] for call in step.calls)
+    assert [one.spec and one.spec.call.op for one in (filling, product)] == ["aten::fill_", "aten::mm"]
+    assert (filling.candidates, product.candidates, step.unplanned) == ((), (), 0)
+    assert step.method == "execution trace"
+    assert [list(step.tensors[one].dims) for listed in step.calls[1].inputs for one in listed] == [[64, 64]] * 2

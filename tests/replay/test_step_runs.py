@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kerneldb.api import stepping
+from kerneldb.api import step_source, stepping
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire.messages import Begin, StepDone
 from kerneldb.replay.wire.plan import CallSpec, Item, OpCall, PlannedKernel
@@ -265,9 +265,9 @@ def row(name: str, index: int, **more: Any) -> dict[str, Any]:
 
 
 def test_a_graph_takes_the_calls_of_the_eager_trace() -> None:
-    eager = [stepping.Call(1, 10, (row("a", 10), row("b", 11))), stepping.Call(2, 20, (row("a", 20),))]
+    eager = [step_source.Call(1, 10, (row("a", 10), row("b", 11))), step_source.Call(2, 20, (row("a", 20),))]
     graph = [row(name, place) for place, name in enumerate(("a", "mask", "b", "a"))]
-    found = stepping.borrowed(graph, eager)
+    found = step_source.borrowed(graph, eager)
     assert [(one.op_id, [launch["name"] for launch in one.launches]) for one in found] == [
         (1, ["a", "b"]), (None, ["mask"]), (2, ["a"])
     ]  # fmt: skip
@@ -279,7 +279,7 @@ def test_dropped_lists_come_from_the_execution_trace() -> None:
 
     call = OpCall("aten::_foreach_add_", "[[], []]", "[[], []]", '["TensorList", "Scalar"]', '["", "1"]')
     views = [View(0, 0, (2, 3), (3, 1), "float"), View(1, 0, (4,), (1,), "float")]
-    found = stepping.completed(call, [views, []])
+    found = step_source.completed(call, [views, []])
     assert (found.input_dims, found.input_strides) == ("[[[2, 3], [4]], []]", "[[[3, 1], [1]], []]")
 
 
