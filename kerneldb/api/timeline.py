@@ -7,15 +7,15 @@ stream of a device, or, where a trace names no streams, a queue.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from kerneldb.api.queries import has_condition, relation, rows, statement
+from kerneldb.api.queries import has_condition, rows, statement
+from kerneldb.schemas import loader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kerneldb.api.queries import Connection, Relation, Row
+    from kerneldb.api.queries import Connection, Row
     from kerneldb.selection import Selection
 
 
@@ -23,7 +23,9 @@ Direction = Literal["next", "previous"]
 
 ACTIVITIES: Final = "activities"
 LANED: Final = "laned"
-PAIRED: Final = "paired"
+PHASES: Final = 0
+MODULES: Final = 2
+"""Codes of the lanes of `tui_timeline_named`."""
 LEAST_GRAINS: Final = 12
 """Bins of everything are a multiple of the stored ones where that makes the chart at most a twelfth longer."""
 NEARBY: Final = 16
@@ -148,6 +150,21 @@ class Seen:
         """How many launches are seen, at least in part."""
         return sum(one.launches for bins in self.lanes.values() for one in bins.values())
 
+    def beside(self, other: Seen) -> Seen:
+        """These lanes and those of other traces."""
+        times = dict(self.categories)
+        for category, ns in other.categories.items():
+            times[category] = times.get(category, 0) + ns
+        return Seen({**self.lanes, **other.lanes}, times)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Names:
+    """What launches of a stretch were part of: bins by place of the trace and number of the bin."""
+
+    phases: Mapping[int, Mapping[int, Bin]] = dataclasses.field(default_factory=dict)
+    modules: Mapping[int, Mapping[int, Bin]] = dataclasses.field(default_factory=dict)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stretch:
@@ -184,84 +201,89 @@ def beginning(con: Connection, known: Axis | None, selection: Selection, columns
 
 
 def lanes(con: Connection, shown: Axis, selection: Selection, stretch: Stretch) -> Seen:
-    """The selected launches of a stretch, in bins."""
-    con.register(ACTIVITIES, _launches(con, selection, "tui_timeline_launches_all"))
+    """The selected launches of a stretch, in bins; those of whole traces from stored bins, where these serve."""
     if has_condition(selection.where):
-        return _binned(con, shown, stretch)
-    numbered = None, *(row["category"] for row in rows(con, "tui_timeline_categories"))
-    return _binned(con, shown, stretch, numbered, shown.stored(stretch))
+        return _scanned(con, shown, selection, stretch)
+    stored = shown.stored(stretch)
+    found = Seen()
+    if stored:
+        params = {
+            "traces": [shown.traces[place].trace_id for place in stored],
+            "numbers": list(stored),
+            "step_ns": stretch.step_ns,
+            "several": shown.several,
+        }
+        found = _binned(con, "tui_timeline_stored", params)
+    if scanned := [place for place in range(len(shown.traces)) if place not in stored]:
+        numbered = None, *(row["category"] for row in rows(con, "tui_timeline_categories"))
+        found = found.beside(_scanned(con, shown, selection, stretch, numbered, scanned))
+    return found
 
 
-def phases(con: Connection, shown: Axis, selection: Selection, stretch: Stretch) -> dict[int, Mapping[int, Bin]]:
-    """The bins of the phases, by place of the trace and number of the bin: `Bin.category` is the phase here."""
-    return named(con, shown, _launches(con, selection, "tui_timeline_phases_all", "tui_timeline_phases"), stretch)
+def names(con: Connection, shown: Axis, selection: Selection, stretch: Stretch) -> Names:
+    """The bins of the phases of a stretch, and of the modules that launched: `Bin.category` is the name here."""
+    _bind(con, ACTIVITIES, selection, "tui_timeline_named_all", "tui_timeline_named")
+    found: dict[int | None, dict[int, Mapping[int, Bin]]] = {PHASES: {}, MODULES: {}}
+    for lane, bins in _spread(con, shown, stretch).lanes.items():
+        found[lane.code][lane.number] = bins
+    return Names(found[PHASES], found[MODULES])
 
 
-def modules(con: Connection, shown: Axis, selection: Selection, stretch: Stretch) -> dict[int, Mapping[int, Bin]]:
-    """As `phases`, of the modules that launched."""
-    return named(con, shown, _launches(con, selection, "tui_timeline_modules_all", "tui_timeline_modules"), stretch)
-
-
-def named(con: Connection, shown: Axis, found: Relation, stretch: Stretch) -> dict[int, Mapping[int, Bin]]:
-    """The bins of launches that have a name in the place of the category, in one lane per trace."""
-    con.register(ACTIVITIES, found)
-    return {lane.number: bins for lane, bins in _binned(con, shown, stretch).lanes.items()}
-
-
-def _launches(con: Connection, selection: Selection, everything: str, chosen: str | None = None) -> Relation:
-    """The launches of `selection`, as the rows of the statement `chosen`, where one is given.
+def _bind(con: Connection, name: str, selection: Selection, everything: str, chosen: str) -> None:
+    """Make the launches of `selection` known as `name`: the rows of the statement `chosen`, which reads them.
 
     A missing WHERE needs no filter, since the axis picks the traces, and none of the columns of `kernels`, which take
     the engine longer to plan than to read: then the statement `everything` is used.
     """
-    if not has_condition(selection.where):
-        return con.sql(statement(everything))
-    return selection.relation(con) if chosen is None else relation(con, chosen, selection)
+    shown = everything
+    if has_condition(selection.where):
+        selection.bind(con)
+        shown = chosen
+    con.execute(loader.statement("timeline", "bind").format(name=name, rows=statement(shown)))
 
 
-def _binned(
+def _scanned(
+    con: Connection,
+    shown: Axis,
+    selection: Selection,
+    stretch: Stretch,
+    numbered: Sequence[str | None] | None = None,
+    places: Sequence[int] | None = None,
+) -> Seen:
+    """The selected launches of a stretch (of the traces at `places`; None: all), read one by one.
+
+    `numbered` are the categories by their numbers in `tui_timeline_launches_all` (0: none), if that is what is read.
+    """
+    _bind(con, ACTIVITIES, selection, "tui_timeline_launches_all", "tui_timeline_launches")
+    return _spread(con, shown, stretch, numbered, places)
+
+
+def _spread(
     con: Connection,
     shown: Axis,
     stretch: Stretch,
     numbered: Sequence[str | None] | None = None,
-    stored: Sequence[int] = (),
+    places: Sequence[int] | None = None,
 ) -> Seen:
-    """What `activities` holds of the stretch. `numbered` are the categories by their numbers there (0: none), if any.
-
-    Of the traces at the places `stored`, the stored bins are read instead.
-    """
+    """What `activities` holds of the stretch, as `_scanned` says."""
     if not shown.traces:
         return Seen()
-    con.register(PAIRED, _paired(con, shown, stretch, stored))
+    whole = stretch.first_ns <= 0 and stretch.last_ns > shown.end_ns
+    params = {"step_ns": stretch.step_ns, "whole": whole, "several": shown.several}
+    return _binned(con, "tui_timeline_paired", placed(shown, stretch, places) | params, numbered)
+
+
+def _binned(con: Connection, name: str, params: Row, numbered: Sequence[str | None] | None = None) -> Seen:
+    """The bins that a statement finds; `numbered` as in `_scanned`."""
     bins: dict[Lane, dict[int, Bin]] = {}
     categories: dict[str | None, int] = {}
-    for number, process, device, lane, place, busy, found, n in con.execute(
-        statement("tui_timeline_bins"), {"step_ns": stretch.step_ns}
-    ).fetchall():
+    for number, process, device, lane, place, busy, found, n in con.execute(statement(name), params).fetchall():
         category = found if numbered is None else numbered[found or 0]
         if place is None:
             categories[category] = busy
         else:
             bins.setdefault(Lane(number, process, device, lane), {})[place] = Bin(busy, category, n)
     return Seen(bins, categories)
-
-
-def _paired(con: Connection, shown: Axis, stretch: Stretch, stored: Sequence[int]) -> Relation:
-    """Launches summed by the bins in which they begin and end: from stored bins where they serve."""
-    found = []
-    if scanned := [place for place in range(len(shown.traces)) if place not in stored]:
-        whole = stretch.first_ns <= 0 and stretch.last_ns > shown.end_ns
-        params = {"step_ns": stretch.step_ns, "whole": whole, "several": shown.several}
-        found.append(con.sql(statement("tui_timeline_paired"), params=placed(shown, stretch, scanned) | params))
-    if stored:
-        kept = {
-            "stored_traces": [shown.traces[place].trace_id for place in stored],
-            "stored_numbers": list(stored),
-            "stored_step_ns": stretch.step_ns,
-            "stored_several": shown.several,
-        }
-        found.append(con.sql(statement("tui_timeline_stored"), params=kept))
-    return functools.reduce(lambda one, other: one.union(other), found)
 
 
 def placed(shown: Axis, stretch: Stretch, places: Sequence[int] | None = None) -> Row:
@@ -354,7 +376,7 @@ def labels(
 ) -> list[Label]:
     """The launches of at least `least_ns` in the stretch, at most `most` of them, the longest."""
     params = {**placed(shown, stretch), "least_ns": least_ns, "most": most}
-    con.register(LANED, _launches(con, selection, "tui_timeline_laned_all", "tui_timeline_laned"))
+    _bind(con, LANED, selection, "tui_timeline_laned_all", "tui_timeline_laned")
     return [
         Label(_lane(shown, row["number"], row), row["begins"], row["ends"], row["label"], row["category"])
         for row in rows(con, "tui_timeline_labels", params)
@@ -363,7 +385,7 @@ def labels(
 
 def _places(con: Connection, name: str, params: Mapping[str, Any], selection: Selection) -> list[Row]:
     """The trace id and launch index of what a statement finds, which reads `laned`: the launches with their lanes."""
-    con.register(LANED, _launches(con, selection, "tui_timeline_places_all", "tui_timeline_laned"))
+    _bind(con, LANED, selection, "tui_timeline_places_all", "tui_timeline_laned")
     return rows(con, name, params)
 
 

@@ -1,6 +1,6 @@
--- Launches of a stretch of the common axis, summed by the pair of bins of $step_ns in which they begin and end, per lane and category.
--- `placed` says where the traces lie on the axis. $whole says that nothing reaches out of the stretch, so that nothing has to be cut off; $several,
--- that processes are kept apart.
+-- The bins of a stretch of the common axis (see `_timeline_bins`): launches of `activities` are summed by the pair of bins of $step_ns in which they
+-- begin and end, per lane and category, before they are spread over bins. `placed` says where the traces lie on the axis. $whole says that nothing
+-- reaches out of the stretch, so that nothing has to be cut off; $several, that processes are kept apart.
 -- Sums are wider than 64 bits: a damaged clock places launches years apart.
 -- A lane is twice the stream, or twice the queue and one: a number is grouped faster than two that may be NULL.
 WITH placed AS (
@@ -32,18 +32,22 @@ cut AS (
         AND a.start_ns < $highest_ns
         AND a.end_ns >= $lowest_ns
         AND ($whole OR (a.start_ns + p.shift_ns < $last_ns AND a.end_ns + p.shift_ns >= $first_ns))
+),
+
+paired AS (
+    SELECT
+        number,
+        process,
+        device,
+        lane,
+        category,
+        begins // $step_ns AS first_bin,
+        (ends - 1) // $step_ns AS last_bin,
+        count(*)::HUGEINT AS n,
+        sum(begins) AS begins,
+        sum(ends) AS ends
+    FROM cut
+    GROUP BY ALL
 )
 
-SELECT
-    number,
-    process,
-    device,
-    lane,
-    category,
-    begins // $step_ns AS first_bin,
-    (ends - 1) // $step_ns AS last_bin,
-    count(*)::HUGEINT AS n,
-    sum(begins) AS begins,
-    sum(ends) AS ends
-FROM cut
-GROUP BY ALL;
+FROM _timeline_bins('paired', $step_ns);

@@ -42,7 +42,7 @@ STEPS = (
     "_roofline_work", "_step_launches", "_window_energy",
     "_host_doing", "_host_waits", "_main_place", "_own_lines", "_wait_credits", "_wall_exchanges", "_wall_held",
     "_wall_causes", "_wall_cuts", "_wall_launches", "_wall_ordered", "_wall_pieces", "_wall_places", "_wall_sweep",
-    "_wall_threads", "_wall_waits", "_wait_states",
+    "_wall_threads", "_wall_waits", "_wait_states", "_timeline_bins",
 )  # fmt: skip
 """Parts of other macros, views and statements, which are asked whole."""
 
@@ -106,8 +106,7 @@ COMMON: dict[str, Any] = {
     "language": "triton", "revived": ["printed"], "rule": "ncu", "sure": 0.0,
     "run_ids": ["run 0", "run 1"], "several": False, "shifts": [0, 0], "signature_id": "s0b", "signatures": IDS,
     "sort": "total", "late_rank": 1,
-    "start_ns": 0, "step_ns": 3000, "stored_numbers": [0, 1], "stored_several": False, "stored_step_ns": 4096,
-    "stored_traces": ["id before", "id after"], "text": "before", "texts": ["kernel_2"], "threshold": 0.0, "times": 3,
+    "start_ns": 0, "step_ns": 3000, "text": "before", "texts": ["kernel_2"], "threshold": 0.0, "times": 3,
     "timing": "timeline", "top": 3, "trace": "before", "trace_id": "id before",
     "trace_ids": ["id before", "id after"],
     "first": 0, "from_ns": 0, "host": False, "label": "ProfilerStep#1", "last": 40, "phase": None, "until_ns": 10**9,
@@ -134,12 +133,13 @@ OTHER: dict[str, dict[str, Any]] = {
     "report_iterations": {"trace": "repeats"},
     **{
         f"tui_timeline_{part}": {"traces": ["id before", "id after"]}
-        for part in ("counters", "gaps", "host", "labels", "longest", "near", "paired", "range")
+        for part in ("counters", "gaps", "host", "labels", "longest", "near", "paired", "range", "few", "few_all")
     },
     "tui_timeline_around": {"process": "1", "thread": "1", "ts_ns": 5000},
     "tui_timeline_caller": {"trace_id": "id before", "api_index": 5},
     "tui_timeline_linked": {"kind": "API calls", "id": 5},
     "tui_timeline_operator": {"trace_id": "id before", "op_id": 5},
+    "tui_timeline_stored": {"traces": ["id before", "id after"], "step_ns": 4096},
     "tui_timeline_search": {"traces": ["id before", "id after"], "text": "kernel"},
     "tui_timeline_previous": {"bound_ns": -1, "start_ns": 9000, "launch_index": 18},
     "tui_timeline_next": {"launch_index": 0},
@@ -170,7 +170,6 @@ RELATIONS = {
 FIRST = {
     "laned": "tui_timeline_laned",
     "near": "tui_timeline_near",
-    "paired": "tui_timeline_paired",
     **{f"critical_{part}": f"critical_{part}" for part in critical.PARTS},
     "found_conversions": "report_conversions",
     "found_fusion": "report_fusion",

@@ -132,10 +132,11 @@ def test_a_condition_leaves_launches_out_but_not_the_axis(steps: Path) -> None:
 def test_phases_have_their_places(steps: Path) -> None:
     axis = ask(steps, lambda con: timeline.axis(con, ()))
     stretch = Stretch.of(0, 40_000, 4)
-    found = ask(steps, lambda con: timeline.phases(con, axis, Selection(), stretch))
-    assert {place: one.category for place, one in found[0].items()} == {
+    found = ask(steps, lambda con: timeline.names(con, axis, Selection(), stretch))
+    assert {place: one.category for place, one in found.phases[0].items()} == {
         0: "forward", 1: "forward", 2: "backward", 3: "backward"
     }  # fmt: skip
+    assert found.modules == {}
 
 
 def test_ranks_of_one_clock_keep_their_distance(several: Path) -> None:

@@ -7,8 +7,8 @@ import dataclasses
 import itertools
 from typing import TYPE_CHECKING, Any, Final
 
-from kerneldb.api import timeline
-from kerneldb.api.timeline import Lane, Seen
+from kerneldb.api import close_up, timeline
+from kerneldb.api.timeline import Lane, Names, Seen
 from kerneldb.api.tracks import Track
 from kerneldb.tui.numbers import percent, safe
 from kerneldb.tui.screens.timeline_tracks import SPAN_HUES, Tracks, nearest
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from kerneldb.api.close_up import CloseUp
     from kerneldb.api.queries import Connection
     from kerneldb.api.timeline import Axis, Bin, Label, Stretch
     from kerneldb.selection import Selection
@@ -103,11 +104,10 @@ class FirstView:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Details:
-    """What comes after the bins: phases, modules, names of wide launches, the launch under the cursor."""
+    """What comes after the bins: phases and modules, labels of wide launches, the launch under the cursor."""
 
-    phases: Mapping[int, Mapping[int, Bin]]
-    modules: Mapping[int, Mapping[int, Bin]]
-    names: list[Label]
+    names: Names
+    labels: list[Label]
     launch: dict[str, Any] | None
 
 
@@ -119,16 +119,27 @@ def details(
     lane: Lane | None,
     span: tuple[int, int],
     *,
-    wanted: Collection[str],
+    named: bool,
+    labelled: bool,
 ) -> Details:
-    """The details of `stretch` that are `wanted`, and the launch of `lane` (None: none) in `span`."""
+    """The names of `stretch` if it is `named`, its labels if it is `labelled`, and the launch of `lane` in `span`.
+
+    With the lane None there is no launch.
+    """
     least = LEAST_NAMED_CELLS * stretch.step_ns
     return Details(
-        timeline.phases(con, axis, selection, stretch) if "phases" in wanted else {},
-        timeline.modules(con, axis, selection, stretch) if "modules" in wanted else {},
-        timeline.labels(con, axis, selection, stretch, least, NAMES) if "names" in wanted else [],
+        timeline.names(con, axis, selection, stretch) if named else Names(),
+        timeline.labels(con, axis, selection, stretch, least, NAMES) if labelled else [],
         timeline.at(con, axis, selection, lane, span) if lane is not None else None,
     )
+
+
+def close(
+    con: Connection, axis: Axis, selection: Selection, stretch: Stretch, lane: Lane | None, span: tuple[int, int]
+) -> CloseUp | None:
+    """The bins of `stretch`, if it holds few launches, with its details."""
+    least = LEAST_NAMED_CELLS * stretch.step_ns
+    return close_up.close_up(con, axis, selection, stretch, lane, span, least_ns=least, most=NAMES)
 
 
 SHOWN_TRACES: Final = 3
@@ -150,8 +161,8 @@ def sentence_for(axis: Axis) -> str:
 class Board:
     """The lanes of an axis with what is in view.
 
-    Lanes stay, empty, where the view holds nothing of them. `has_phases` and `has_modules` are set to False once it is
-    known that there are none anywhere.
+    Lanes stay, empty, where the view holds nothing of them. `is_named` is set to False once it is known that there are
+    no phases and no modules anywhere.
     """
 
     def __init__(
@@ -167,11 +178,12 @@ class Board:
         self.stretch = full
         self.phases: Mapping[int, Bins] = {}
         self.modules: Mapping[int, Bins] = {}
-        self.has_phases = self.has_modules = True
+        self.is_named = True
+        self.is_whole = False
         self.tracks: Tracks = before.tracks if before else Tracks(axis)
         if full is not None:
             self.tracks.paint(full)
-        self.names: Sequence[Label] = ()
+        self.labels: Sequence[Label] = ()
         self._ordered = sorted(everything.lanes, key=lambda lane: lane.order)
         self._rows: list[Placed] | None = None
 
@@ -190,10 +202,22 @@ class Board:
         """How many rows there are where nested events have none of their own."""
         return sum(1 for _, stop in self._placed() if not (isinstance(stop, Track) and stop.depth))
 
-    def see(self, view: Seen, stretch: Stretch) -> None:
-        """Show another part."""
-        self.view, self.stretch, self.names = view, stretch, ()
+    def is_close(self, stretch: Stretch) -> bool:
+        """Whether a stretch is likely to hold few launches."""
+        if self.full is None:
+            return False
+        return close_up.expected(self.axis, self.full, self.everything, stretch) <= close_up.FEW
+
+    def see(self, view: Seen, stretch: Stretch, details: tuple[Names, Sequence[Label]] | None = None) -> None:
+        """Show another part; where its names and labels are known, too, it `is_whole`."""
+        self.view, self.stretch, self.labels, self.is_whole = view, stretch, (), details is not None
+        if details is not None:
+            self.take(*details)
         self.tracks.paint(stretch)
+
+    def take(self, names: Names, labels: Sequence[Label]) -> None:
+        """Show the names and the labels of what is in view."""
+        self.phases, self.modules, self.labels = names.phases, names.modules, labels
 
     def pin(self, lane: Lane) -> None:
         """Move a lane to the top, or back."""
@@ -295,7 +319,7 @@ class Board:
         names = []
         if self.stretch is not None:
             first, step = self.stretch.first_ns, self.stretch.step_ns
-            for one in self.names:
+            for one in self.labels:
                 if one.lane == lane:
                     begin, end = (one.begins_ns - first) // step, (one.ends_ns - first) // step
                     names.append(Name(begin, end, one.text, one.category))

@@ -19,6 +19,7 @@ from kerneldb.tui.screens.timeline_data import (
     MOST_NAMED,
     Board,
     FirstView,
+    close,
     details,
     sentence_for,
 )
@@ -130,26 +131,41 @@ class LanesPane(Pane):
         return self._stretch(self.first_ns, self.last_ns)
 
     async def _view(self) -> None:
-        """Ask for the bins in view, and draw them."""
-        stretch, seen = self._in_view, self.board.everything
-        if stretch != self.board.full:
-            seen = await self.store.read(timeline.lanes, self.axis, self.choice.selection(), stretch)
-        self.board.see(seen, stretch)
+        """Ask for the bins in view, and draw them; of few launches also for what comes after the bins."""
+        stretch, board = self._in_view, self.board
+        if stretch == board.full:
+            board.see(board.everything, stretch)
+        elif not board.is_close(stretch) or not await self._close_up(stretch):
+            board.see(await self.store.read(timeline.lanes, self.axis, self.choice.selection(), stretch), stretch)
         self._draw()
+
+    async def _close_up(self, stretch: Stretch) -> bool:
+        """Take all that is in view from one read; whether that could be done."""
+        board, place, known = self.board, self._place(), self._known
+        where = self.axis, self.choice.selection(), stretch, None if known else self.lane, self._span()
+        found = await self.store.read(close, *where)
+        if found is None:
+            return False
+        board.see(found.seen, stretch, (found.names, found.labels))
+        if not known:
+            self._learn(place, found.launch)
+        return True
 
     async def _more(self) -> None:
         """Ask for what comes after the bins, in one go: phases, names of wide launches, the launch under the cursor."""
         board, place, known = self.board, self._place(), self._known
+        if board.is_whole and known:
+            return
         where = self.axis, self.choice.selection(), self._in_view, None if known else self.lane, self._span()
-        named = board.view.launches <= MOST_NAMED
-        asked = {"phases": board.has_phases, "modules": board.has_modules, "names": named}
-        wanted = [name for name, is_wanted in asked.items() if is_wanted]
-        more = await self.store.read(details, *where, wanted=wanted)
-        board.phases, board.modules, board.names = more.phases, more.modules, more.names
+        named = board.is_named and not board.is_whole
+        labelled = board.view.launches <= MOST_NAMED and not board.is_whole
+        more = await self.store.read(details, *where, named=named, labelled=labelled)
+        if not board.is_whole:
+            board.take(more.names, more.labels)
         if not known:
             self._learn(place, more.launch)
         if self._everything:
-            board.has_phases, board.has_modules = bool(board.phases), bool(board.modules)
+            board.is_named = bool(board.phases or board.modules)
 
     async def _under_cursor(self) -> Row | None:
         """The launch under the cursor, asked for unless it is known."""
@@ -426,7 +442,8 @@ class LanesPane(Pane):
         with self.board.still():
             self._draw_rows()
         colours = None if self.app.no_color else partial(theme.ink, self.app)
-        self.query_one("#legend", Static).update(legend(self.board, self._room, colours, self.track))
+        words = legend(self.board, self._room, colours, self.track)
+        self.query_one("#legend", Static).update(words, layout=False)
 
     def _draw_rows(self) -> None:
         """The chart, and what is under the cursor."""
@@ -441,7 +458,7 @@ class LanesPane(Pane):
             first, last = sorted((self._column(self.mark_ns), pointer.column))
             pointer = dataclasses.replace(pointer, measured=(first, last))
         self.query_one(Gantt).show(self.board.picture(), pointer)
-        self.query_one("#launch", Static).update(self._about())
+        self.query_one("#launch", Static).update(self._about(), layout=False)
 
     def _held_times(self) -> tuple[int, int] | None:
         """When what is under the cursor began and ended."""
