@@ -32,9 +32,7 @@ _ranks AS (
     SELECT DISTINCT t.trace_id FROM traces AS t INNER JOIN _chosen AS c ON t.job = c.job
 ),
 
-_exchanges AS (
-    FROM kernels WHERE category = 'COMMUNICATION' AND trace_id IN (FROM _ranks)
-),
+_exchanges AS (FROM _launches_of_jobs('_chosen')),
 
 _busy AS (
     SELECT

@@ -1,17 +1,8 @@
 -- The collectives of a trace as its timeline tells them: what each is, and how long it waited for which rank, over all ranks of its job. `instance` is the same
 -- for the launches of a collective on all its ranks.
-WITH of_job AS (
-    SELECT *
-    FROM kernels
-    WHERE
-        category = 'COMMUNICATION'
-        AND trace_id IN (
-            SELECT o.trace_id
-            FROM traces AS t
-            INNER JOIN traces AS o ON t.trace_id = o.trace_id OR t.job = o.job
-            WHERE t.name = $trace
-        )
-)
+WITH chosen AS (SELECT trace_id FROM traces WHERE name = $trace),
+
+of_job AS (FROM _launches_of_jobs('chosen'))
 
 SELECT
     'GPU ' || coalesce(k.device::VARCHAR, '?') AS place,

@@ -43,6 +43,7 @@ STEPS = (
     "_host_doing", "_host_waits", "_main_place", "_own_lines", "_wait_credits", "_wall_exchanges", "_wall_held",
     "_wall_causes", "_wall_cuts", "_wall_launches", "_wall_ordered", "_wall_pieces", "_wall_places", "_wall_sweep",
     "_wall_threads", "_wall_waits", "_wait_states", "_timeline_bins",
+    "_launches_of_jobs",
 )  # fmt: skip
 """Parts of other macros, views and statements, which are asked whole."""
 

@@ -95,6 +95,22 @@ def test_a_collective_under_the_cursor_says_for_whom_it_waited(database: Databas
     assert said == {0: waited, 1: ["joined last", "allreduce of 1.05 MB"], 2: waited}
 
 
+def test_collectives_of_a_trace_whose_launches_count_in_another_one(tmp_path: Path) -> None:
+    """A report about it has them all: `kernels` of the macro is what the report put in its place."""
+    for rank in PAUSES:
+        whole = trace(rank)
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(whole), encoding="utf-8")
+        part = {**whole, "traceEvents": whole["traceEvents"][:-2]}
+        (tmp_path / f"part{rank}.json").write_text(json.dumps(part), encoding="utf-8")
+    found = kerneldb.open(tmp_path / "k.duckdb")
+    found.ingest(sorted(tmp_path.glob("*.json")), run="job")
+    with asking.asking(found) as ask:
+        told = {name: ask.about(trace=name).frame("events_exchanges") for name in ("rank0", "part0", "rank1")}
+    assert {name: rows.height for name, rows in told.items()} == {"rank0": 4, "part0": 3, "rank1": 4}
+    assert told["rank0"]["wait_ns"].to_list() == [0, 300_000, 400_000, 100_000]
+    assert told["part0"]["start_ns"].to_list() == told["rank0"]["start_ns"].to_list()[:3]
+
+
 def test_a_slow_gpu_is_no_late_host(database: Database) -> None:
     rows = database.analyze("collective_stragglers", traces=["rank0"]).rows()
     (first, _) = ranks.late([{**row, "idle_longer_ns": 0} for row in rows])
