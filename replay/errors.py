@@ -13,6 +13,7 @@ from typing import Final
 
 from kerneldb.codec import printable
 from kerneldb.errors import KerneldbError, UsageError
+from kerneldb.shell import command_line, file
 
 FAILURES: Final = (KerneldbError, RuntimeError, ValueError, TypeError, LookupError, MemoryError, AttributeError)
 """What operators raise where a call cannot be built or run."""
@@ -26,13 +27,25 @@ class ReplayError(KerneldbError):
 class PlanError(KerneldbError):
     """The file is not a replay plan, or one of a newer kerneldb, or a line of it is damaged."""
 
-    remedy = "write the plan again"
+    @classmethod
+    def remedy(cls, _place: str, _number: int) -> str:
+        """What to do about any line of any such file."""
+        return "write the plan again"
 
 
 class JournalError(KerneldbError):
     """The file is not a replay journal, or a line of it is damaged."""
 
-    remedy = "replay again, or copy the journal again"
+    @classmethod
+    def remedy(cls, place: str, number: int) -> str:
+        """What to do about the line of that number of the file at `place`.
+
+        A line beyond the header says what became of one item, which a replay that goes on runs again without it.
+        """
+        if number == 1:
+            return "give the file that --journal named, or replay from the start, without --resume"
+        without = command_line(("sed", "-i", f"{number}d", file(place)))
+        return f"copy the journal again, or do without what this line says: {without}"
 
 
 class JournalExistsError(UsageError):

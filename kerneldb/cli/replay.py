@@ -278,15 +278,20 @@ def _read(database: Database, plan: Path | None, journal: Path, output: Output) 
     from kerneldb.replay.host.fleet import journals
 
     paths = journals(journal)
+    there = command_line(("python", "-P", "-m", "kerneldb.replay", file(plan), "--journal", file(journal)))
     if not paths:
-        refuse(f"{journal}: no such journal")
+        held = "an empty file" if journal.is_file() else "no such journal"
+        refuse(f"{journal}: {held}; the replay on the other machine writes it: {there}")
     from kerneldb.replay.wire.journal import read as read_journal
     from kerneldb.replay.wire.plan import read
 
-    counters = any(one.counters for one in map(read_journal, paths))
-    _emit_results(
-        database, [database.read_journal(plan, path) for path in paths], read(plan), output, counters=counters
-    )
+    found = [read_journal(path) for path in paths]
+    run_ids = [database.read_journal(plan, path) for path in paths]
+    for path, one in zip(paths, found, strict=True):
+        if not one.finished:
+            cut = " (a last line that was cut is left out)" if one.cut else ""
+            note(f"{path}: the replay did not end; what came of it so far is stored{cut}. To go on: {there} --resume")
+    _emit_results(database, run_ids, read(plan), output, counters=any(one.counters for one in found))
 
 
 def _emit_results(

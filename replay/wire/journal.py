@@ -17,12 +17,13 @@ A last line without its line end was cut by a crash, and is dropped. Standard li
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, BinaryIO, Final, Self
 
 from kerneldb import codec, files
 from kerneldb.codec import Count
@@ -33,6 +34,7 @@ from kerneldb.replay.wire.energy import EnergyFacts
 from kerneldb.replay.wire.messages import Counters, Readings, Result, SharedEnergy, StepDone
 from kerneldb.replay.wire.results import OK, SKIPPED, CallResult, RunFacts
 from kerneldb.replay.wire.step_results import StepKernel, StepResult
+from kerneldb.shell import command_line, file
 
 FORMAT: Final = "kerneldb-replay-journal"
 VERSION: Final = 1
@@ -156,9 +158,9 @@ class Reader:
         found: list[Any] = []
         if self.journal is not None:
             self.journal.cut = False
-        with self.path.open("rb") as file:
-            file.seek(self._read)
-            for raw in file:
+        with _opened(self.path) as stream:
+            stream.seek(self._read)
+            for raw in stream:
                 if not raw.endswith(b"\n"):
                     if self.journal is not None:
                         self.journal.cut = True
@@ -171,7 +173,10 @@ class Reader:
     def header(self) -> RunFacts:
         """The facts of the run. Raises JournalError where none have been read."""
         if self.journal is None:
-            raise JournalError(f"{self.path}: line 1: not a replay journal (no header)")
+            raise JournalError(
+                f"{self.path}: line 1: not a replay journal (its header is missing or cut); "
+                f"{JournalError.remedy(str(self.path), 1)}"
+            )
         return self.journal.run
 
     def _line(self, raw: bytes) -> Any:
@@ -200,9 +205,9 @@ class Writer:
         if begun and not resume:
             raise JournalExistsError(f"{path}: a journal exists already; resume it, or give another file")
         if begun:
-            with path.open("rb+") as file:
-                whole = file.read()
-                file.truncate(whole.rfind(b"\n") + 1)
+            with path.open("rb+") as stream:
+                whole = stream.read()
+                stream.truncate(whole.rfind(b"\n") + 1)
         self._path = path
         self._file = path.open("a", encoding="utf-8")
         self._begun = exists(path)
@@ -262,7 +267,21 @@ class Writer:
 
 def exists(path: Path) -> bool:
     """Whether there is anything at `path`."""
-    return path.exists() and path.stat().st_size > 0
+    return path.exists() and (path.is_dir() or path.stat().st_size > 0)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a journal. Raises JournalError for a folder, and for what this user may not read."""
+    try:
+        stream = path.open("rb")
+    except IsADirectoryError as error:
+        raise JournalError(f"{path}: a folder, no replay journal; {JournalError.remedy(str(path), 1)}") from error
+    except PermissionError as error:
+        allowed = command_line(("chmod", "u+r", file(path)))
+        raise JournalError(f"{path}: this user may not read it; its owner allows that: {allowed}") from error
+    with stream:
+        yield stream
 
 
 def begun(path: Path) -> Journal | None:
@@ -275,8 +294,8 @@ def begun(path: Path) -> Journal | None:
     reader = Reader(path)
     reader.advance()
     if reader.journal is None:
-        with path.open("rb") as file:
-            if not BEGINNING.startswith(file.read(len(BEGINNING))):
+        with _opened(path) as stream:
+            if not BEGINNING.startswith(stream.read(len(BEGINNING))):
                 reader.header()
     return reader.journal
 

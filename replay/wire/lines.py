@@ -46,7 +46,7 @@ def naming(error: type[PlanError | JournalError], place: str, number: int) -> It
         yield
     except (codec.CodecError, UnicodeDecodeError) as refused:
         said = "not UTF-8" if isinstance(refused, UnicodeDecodeError) else refused
-        raise error(f"{place}: line {number}: {said}; {error.remedy}") from refused
+        raise error(f"{place}: line {number}: {said}; {error.remedy(place, number)}") from refused
 
 
 def numbered(path: Path, error: type[PlanError | JournalError]) -> Iterator[tuple[int, str]]:
@@ -63,8 +63,8 @@ def header(kind: type[H], given: Sequence[tuple[int, str]], wanted: Wanted, plac
     with naming(wanted.error, place, number):
         found = codec.parse(text)
     if not isinstance(found, dict) or found.get("format") != wanted.format:
-        message = f"{place}: line {number}: not {wanted.named} (no format {wanted.format!r}); {wanted.error.remedy}"
-        raise wanted.error(message)
+        remedy = wanted.error.remedy(place, 1)
+        raise wanted.error(f"{place}: line {number}: not {wanted.named} (no format {wanted.format!r}); {remedy}")
     with naming(wanted.error, place, number):
         read = codec.decode(kind, found)
     if read.version > wanted.version:

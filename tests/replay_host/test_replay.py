@@ -195,6 +195,21 @@ def test_a_journal_made_elsewhere_is_committed(database: kerneldb.Database, tmp_
     assert result.exit_code == 0, result.stderr
     launches = sum(kernel.launches for item in plan.read(planned).items for kernel in item.kernels)
     assert json.loads(result.stdout)[-1]["launches"] == launches
+    assert "did not end" not in result.stderr
+
+    there = f"python -P -m kerneldb.replay {planned} --journal {journal}"
+    journal.write_bytes(journal.read_bytes()[:-9])
+    cut = run(database, "--write-plan", str(planned), "--read-journal", str(journal), "--json")
+    assert cut.exit_code == 0, cut.stderr
+    stored = "what came of it so far is stored (a last line that was cut is left out)"
+    assert f"{journal}: the replay did not end; {stored}. To go on: {there} --resume\n" in cut.stderr
+    journal.write_bytes(b"")
+    empty = run(database, "--write-plan", str(planned), "--read-journal", str(journal))
+    assert f"{journal}: an empty file; the replay on the other machine writes it: {there}\n" in empty.stderr
+    journal.unlink()
+    missing = run(database, "--write-plan", str(planned), "--read-journal", str(journal))
+    assert f"{journal}: no such journal; the replay on the other machine writes it: {there}\n" in missing.stderr
+    assert (empty.exit_code, missing.exit_code) == (2, 2)
 
 
 @pytest.fixture(scope="module")

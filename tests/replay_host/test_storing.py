@@ -147,7 +147,7 @@ def test_a_damaged_journal_is_refused_whole(database: kerneldb.Database, planned
         writer.call(ran(planned.plan.items[0]))
         writer.call(ran(planned.plan.items[1]))
     path.write_text(path.read_text().replace('"L3"', '"L9"'))
-    with pytest.raises(JournalError, match=r"line 2: call\.grade: expected \"L0\" or .*, found \"L9\"; replay again"):
+    with pytest.raises(JournalError, match=r"line 2: call\.grade: expected \"L0\" or .*, found \"L9\"; copy the"):
         Store(database.warehouse, planned.plan, path).advance()
     assert database.sql("SELECT count(*) AS n FROM replay_runs").rows() == [{"n": 0}]
 

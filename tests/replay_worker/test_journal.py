@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import resource
+import shlex
+import subprocess
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
@@ -25,6 +29,9 @@ from kerneldb.replay.wire.results import (
     RunFacts,
     Spread,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 RUN = RunFacts("r1", "2026-01-01T00:00:00+00:00", "mixed", "cuda:0", gpu="NVIDIA H200", arguments={"runs": 12})
 SPREAD = Spread(12, 2048.0, 32.0, 2016.0, 2080.0, 2050.5, 1984.0)
@@ -143,20 +150,78 @@ def test_a_journal_is_not_overwritten(tmp_path: Path) -> None:
         Writer(path)
 
 
-@pytest.mark.parametrize("text", ["", "{}\n", '{"kind": "run", "format": "other"}\n', "no json\n"])
-def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
+ANEW = "give the file that --journal named, or replay from the start, without --resume"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("\n\n", "not a replay journal (its header is missing or cut)"),
+        ("{}\n", "not a replay journal (no format 'kerneldb-replay-journal')"),
+        ('{"kind": "run", "format": "other"}\n', "not a replay journal (no format 'kerneldb-replay-journal')"),
+        ("no json\n", "not JSON (Expecting value, character 0)"),
+        ("\x1f\udc8b\n", "not UTF-8"),
+    ],
+)
+@pytest.mark.parametrize("take", [journal.read, journal.begun])
+def test_other_files_are_refused(tmp_path: Path, text: str, said: str, take: Callable[[Path], object]) -> None:
+    path = tmp_path / "j"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(JournalError) as refused:
+        take(path)
+    assert str(refused.value) == f"{path}: line 1: {said}; {ANEW}"
+
+
+@pytest.mark.parametrize("text", ["", '{"kind": "run", "ru'])
+def test_a_journal_that_never_began_is_begun(tmp_path: Path, text: str) -> None:
     path = tmp_path / "j"
     path.write_text(text)
-    with pytest.raises(JournalError):
+    assert journal.begun(path) is None
+    with pytest.raises(JournalError, match=r"j: line 1: .*\(its header is missing or cut\); give the file"):
         journal.read(path)
 
 
-def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
-    path = written(tmp_path / "j", call("i1"), call("i2"))
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text(lines[0] + lines[1][:20] + "\n" + lines[2])
-    with pytest.raises(JournalError, match="line 2"):
-        journal.read(path)
+@pytest.mark.parametrize("take", [journal.read, journal.begun])
+def test_a_folder_is_no_journal(tmp_path: Path, take: Callable[[Path], object]) -> None:
+    with pytest.raises(JournalError) as refused:
+        take(tmp_path)
+    assert str(refused.value) == f"{tmp_path}: a folder, no replay journal; {ANEW}"
+
+
+def test_who_may_not_read_a_journal_is_told_who_lets_him(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path / "the journal", call("i1"))
+
+    def refuse(*_: object) -> NoReturn:  # the administrator may read any file
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(JournalError) as refused:
+        journal.begun(path)
+    assert str(refused.value) == f"{path}: this user may not read it; its owner allows that: chmod u+r '{path}'"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"garbage", "not JSON (Expecting value, character 0)"),
+        (b"\x80\xff", "not UTF-8"),
+        (b"\0" * 4096, "not JSON (Expecting value, character 0)"),
+        (b'{"kind": "call", "call": {}}', "call: no 'item'"),
+        (b'{"kind": "call", "call": {"tries":', "not JSON (Expecting value, character 35)"),
+    ],
+)
+def test_a_damaged_line_in_the_middle_is_named_and_can_be_left_out(tmp_path: Path, line: bytes, said: str) -> None:
+    path = written(tmp_path / "the journal", call("i1"), call("i2"))
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + line + b"\n" + lines[2])
+    remedy = f"sed -i 2d '{path}'"
+    for take in (journal.read, journal.begun):
+        with pytest.raises(JournalError) as refused:
+            take(path)
+        without = f"copy the journal again, or do without what this line says: {remedy}"
+        assert str(refused.value) == f"{path}: line 2: {said}; {without}"
+    subprocess.run(shlex.split(remedy), check=True)
+    assert [one.item for one in journal.read(path).calls] == ["i2"]
 
 
 WINDOW = Window(
