@@ -108,15 +108,18 @@ class SqliteStore:
         self._tables = Tables(database.tables())
 
     def frames(self, table: str, schema: Schema) -> Iterator[pl.DataFrame]:
-        """Batches of a table through ADBC."""
+        """Batches of a table through ADBC. Missing columns are not asked of SQLite: a NULL costs as much as a value."""
         name, present = self._tables.name(table), self._tables.columns(table)
         if name is None:
             return
-        chosen = ", ".join(sqlite.quoted(one) if one in present else "NULL" for one in schema)
+        read = {one: kind for one, kind in schema.items() if one in present} or dict(schema)
+        absent = [pl.lit(None, dtype=kind).alias(one) for one, kind in schema.items() if one not in read]
+        chosen = ", ".join(sqlite.quoted(one) if one in present else "NULL" for one in read)
         spans = self._database.spans(name)
         where = ("WHERE _rowid_ BETWEEN ? AND ?",) if spans else ()
         sql = " ".join(("SELECT", chosen, "FROM", sqlite.quoted(name), *where))
-        yield from sqlite.gathered(self._database.frames(sql, schema, spans=spans))
+        for part in sqlite.gathered(self._database.frames(sql, read, spans=spans)):
+            yield part.with_columns(absent).select(*schema) if absent else part
 
     def names(self) -> frozenset[str]:
         """All tables; what a view shows has been counted where it is stored."""
