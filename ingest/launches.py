@@ -12,6 +12,7 @@ from kerneldb.batch import Spool
 from kerneldb.gpus.occupancy import occupancy
 from kerneldb.ids import content_id
 from kerneldb.ingest.columns import schema
+from kerneldb.ingest.distinct import coded_rows
 
 AXES: Final = tuple(f"{shape}_{axis}" for shape in ("grid", "block") for axis in "xyz")
 IDENTITY: Final = schema("kind name grid_x grid_y grid_z block_x block_y block_z bytes copy_kind")
@@ -107,11 +108,10 @@ def with_occupancy(launches: pl.DataFrame, arch_of_device: Mapping[int, str | No
         ),
         wide=pl.lit(wide) if "name" in launches.columns else pl.lit(value=False),
     ).select(*RESOURCES, "wide")
-    distinct = given.unique(maintain_order=True)
+    coded, distinct = coded_rows(given)
     rows = [_row(row, arch_of_device) for row in distinct.iter_rows(named=True)]
-    distinct = distinct.hstack(pl.DataFrame(rows, schema=FILLED, orient="row"))
-    found = given.join(distinct, on=given.columns, nulls_equal=True, how="left", maintain_order="left")
-    return launches.with_columns(found.select(*FILLED).get_columns())
+    found = pl.DataFrame(rows, schema=FILLED, orient="row").select(pl.all().gather(coded))
+    return launches.with_columns(found.get_columns())
 
 
 def _row(resources: dict[str, Any], arch_of_device: Mapping[int, str | None]) -> tuple[float | None, ...]:

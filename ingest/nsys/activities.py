@@ -10,6 +10,7 @@ from typing import Final
 import polars as pl
 
 from kerneldb import times
+from kerneldb.ingest.distinct import coded_rows
 from kerneldb.ingest.launches import Signer, name_id, with_occupancy
 from kerneldb.ingest.nsys import reports
 from kerneldb.ingest.nsys.host import Calls
@@ -158,13 +159,11 @@ class Activities:
         if not facts:
             (signature,) = self.signer.sign(pl.DataFrame({"kind": [kind], "name": ["[CUDA graph]"]}))["signature_id"]
             return part.with_columns(signature_id=pl.lit(signature))
-        distinct = part.select(facts).unique(maintain_order=True)
+        coded, distinct = coded_rows(part.select(facts))
         described = self._described(distinct, kind).with_columns(kind=pl.lit(kind))
         signed = self.signer.sign(described.select(name for name in SIGNED if name in described.columns))
-        ids = distinct.hstack([signed["signature_id"]])
-        unnamed = ids.filter(described["name"] == "")
-        self.seen.unnamed += part.join(unnamed, on=list(facts), how="semi", nulls_equal=True).height
-        return part.join(ids, on=list(facts), how="left", nulls_equal=True, maintain_order="left")
+        self.seen.unnamed += int((described["name"] == "").gather(coded).sum())
+        return part.with_columns(signed["signature_id"].gather(coded))
 
     def _described(self, distinct: pl.DataFrame, kind: str) -> pl.DataFrame:
         if kind == "memset":

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from kerneldb import repeated, times
+from kerneldb.ingest.distinct import coded_rows
 from kerneldb.ingest.nsys.store import Schema, Store
 from kerneldb.ingest.pytorch.identity import call_id
 
@@ -56,8 +57,6 @@ KEYS: Final = ("textId", "text", "process", "domainId", "marked", "sizes")
 """What tells names apart. `marked` says what followed the name: `NUMBERED`, `SEQUENCED`, both, or something else."""
 NUMBERED, SEQUENCED, SIZED, MADE = 1, 2, 4, 8
 _KEYED: Final = (pl.Int64, pl.String, pl.Int64, pl.Int64, pl.Int64, pl.String)
-SPARSE: Final = 8
-"""Numbers up to so many times as many as there are rows are looked up in a table."""
 CALL: Final = ("op", "input_dims", "input_strides", "input_dtypes", "scalars", "extra")
 CALLS: Final = pl.Schema(dict.fromkeys(("call_id", *CALL), pl.String))
 NUMBERS: Final[Schema] = {"seq": pl.Int64, "number": pl.Int64}
@@ -240,40 +239,3 @@ def _call_row(op: str, sizes: str | None) -> dict[str, str | None]:
     """A row of `op_calls`. Nothing but the dimensions of the inputs is in the text."""
     row: dict[str, str | None] = {**dict.fromkeys(CALL), "op": op, "input_dims": None if sizes == "[]" else sizes}
     return {"call_id": call_id(row), **row}
-
-
-def coded_rows(keys: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
-    """The place of each row among the distinct ones, and these, in the order of the first of each.
-
-    Rows are compared as one number each: to compare several columns takes longer.
-    """
-    numbers, size = _numbers(keys)
-    first = numbers.arg_unique()
-    places = pl.int_range(first.len(), dtype=pl.UInt32, eager=True)
-    distinct = keys.select(pl.all().gather(first))
-    if size > SPARSE * (keys.height + 1):
-        return numbers.replace_strict(numbers.gather(first), places), distinct
-    table = pl.repeat(0, size, dtype=pl.UInt32, eager=True)
-    return table.scatter(numbers.gather(first), places).gather(numbers), distinct
-
-
-def _numbers(keys: pl.DataFrame) -> tuple[pl.Series, int]:
-    """A number for each row that only equal rows share, and below which they are; a text is hashed once."""
-    texts = pl.col(pl.String).cast(pl.Categorical(pl.Categories.random())).to_physical()
-    numbers, size = pl.repeat(0, keys.height, dtype=pl.Int64, eager=True), 1
-    for given in keys.with_columns(texts).with_columns(pl.all().cast(pl.Int64)).iter_columns():
-        column, low, high = given, given.min(), given.max()
-        if not isinstance(low, int) or not isinstance(high, int) or (low == high and not given.null_count()):
-            continue
-        if (high - low + 2) * size >= 1 << 62:  # more than a number holds: fewer are there than there are rows
-            column, low, high = _counted(given), 0, given.len()
-            numbers, size = _counted(numbers), keys.height
-        several = high - low + 2
-        numbers, size = numbers * several + (column - (low - 1)).fill_null(0), size * several
-    return numbers, size
-
-
-def _counted(values: pl.Series) -> pl.Series:
-    """The values numbered in their order, from 0; NULL is the first one where there is any."""
-    distinct = values.unique().sort()
-    return values.replace_strict(distinct, pl.int_range(distinct.len(), dtype=pl.Int64, eager=True))

@@ -15,7 +15,8 @@ from typing import Final, Protocol
 import polars as pl
 
 from kerneldb import repeated, times
-from kerneldb.ingest.nsys.marks import MARK, THREAD, Marks, Names, coded_rows
+from kerneldb.ingest.distinct import coded_rows
+from kerneldb.ingest.nsys.marks import MARK, THREAD, Marks, Names
 from kerneldb.ingest.nsys.store import Schema
 
 TOGETHER: Final = 1 << 18

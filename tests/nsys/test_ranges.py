@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import polars as pl
 import pytest
 
+from kerneldb.ingest.distinct import coded_rows
 from kerneldb.ingest.nsys import marks, ranges
 from kerneldb.ingest.nsys.ranges import Ranges
 from kerneldb.ingest.nsys.store import Schema
@@ -95,6 +96,6 @@ def test_rows_of_equal_keys_have_one_code(largest: int) -> None:
     keys = pl.DataFrame(
         rows, schema=dict(zip("abcd", (pl.Int64, pl.String, pl.Int64, pl.Int64), strict=True)), orient="row"
     )
-    coded, distinct = marks.coded_rows(keys)
+    coded, distinct = coded_rows(keys)
     assert distinct.rows() == list(dict.fromkeys(rows))
     assert distinct.select(pl.all().gather(coded)).rows() == rows
