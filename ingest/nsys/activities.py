@@ -83,34 +83,42 @@ class Activities:
         self._operators = operators
         self._until = ranges.until
         self._copies = _copy_names(store)
-        self._order = _order(store)
         self._symbols: list[pl.DataFrame] = []
         self.signer = Signer(operators.calls if operators.count else None)
         self.seen = Seen()
 
     def slices(self) -> Iterator[pl.DataFrame]:
         """Rows of `launches` without trace_id. The index is the place in order of time, whatever the export's order."""
-        done = 0
-        ordinals = self._ordinals()
+        done, placed = 0, self._placed()
         for table, (kind, schema) in TABLES.items():
             for part in self._store.frames(table, schema):
-                index = self._order.slice(done, part.height).alias("launch_index")
-                of_call = ordinals.slice(done, part.height).alias("call_ordinal")
+                own = placed.slice(done, part.height)
                 done += part.height
-                yield self._rows(part.hstack([index, of_call]), kind)
+                yield self._rows(part.hstack(own), kind)
 
-    def _ordinals(self) -> pl.Series:
-        """Which of the activities of its operator each is, in order of time, for the tables one after the other."""
+    def _placed(self) -> pl.DataFrame:
+        """Of each activity, for the tables one after the other, its `launch_index` and `call_ordinal`.
+
+        Where there are operators also `call`, the place of its call: to find it twice would take longer.
+        """
+        asked = ("globalPid", "correlationId", "start") if self._operators.count else ("start",)
+        starts, calls = [pl.Series(dtype=pl.Int64)], [pl.Series(dtype=pl.UInt32)]
+        for table in TABLES:
+            for part in self._store.frames(table, dict.fromkeys(asked, pl.Int64)):
+                starts.append(part["start"])
+                if self._operators.count:
+                    calls.append(self._calls.places(part["globalPid"] // THREAD, part["correlationId"], part["start"]))
+        order = _order(pl.concat(starts))
+        starts.clear()
         if not self._operators.count:
-            return pl.repeat(None, self._order.len(), dtype=pl.Int32, eager=True)
-        asked: Schema = dict.fromkeys(("globalPid", "correlationId", "start"), pl.Int64)
-        found = [
-            self._calls.operators_of(part["globalPid"] // THREAD, part["correlationId"], part["start"]).cast(pl.Int32)
-            for table in TABLES
-            for part in self._store.frames(table, asked)
-        ]
-        op = pl.concat([pl.Series(dtype=pl.Int32), *found])
-        known = pl.DataFrame({"op": op, "place": self._order}).with_row_index("row").drop_nulls().sort("op", "place")
+            return pl.DataFrame({"launch_index": order}).with_columns(call_ordinal=pl.lit(None, pl.Int32))
+        found = pl.concat(calls)
+        return pl.DataFrame({"launch_index": order, "call_ordinal": self._ordinals(order, found), "call": found})
+
+    def _ordinals(self, order: pl.Series, calls: pl.Series) -> pl.Series:
+        """Which of the activities of its operator each is, in order of time."""
+        op = self._calls.operators_of(calls)
+        known = pl.DataFrame({"op": op, "place": order}).with_row_index("row").drop_nulls().sort("op", "place")
         number = pl.int_range(pl.len(), dtype=pl.Int32)
         first = pl.when(pl.col("op").ne_missing(pl.col("op").shift())).then(number).forward_fill()
         within = known.select("row", n=number - first)
@@ -135,7 +143,8 @@ class Activities:
 
     def _rows(self, part: pl.DataFrame, kind: str) -> pl.DataFrame:
         part = self._numbering.numbered(part.with_columns(pid=pl.col("globalPid") // THREAD), pl.col("pid") % THREAD)
-        behind = self._calls.behind(part["pid"], part["correlationId"], part["start"])
+        known = part["call"] if self._operators.count else None
+        behind = self._calls.behind(part["pid"], part["correlationId"], part["start"], known)
         framed = behind.hstack(self._ranges.named(behind))
         rows = self._signed(_linked(part.hstack(framed), kind, self._operators), kind)
         if kind == "kernel":
@@ -202,15 +211,12 @@ def _linked(rows: pl.DataFrame, kind: str, operators: Operators) -> pl.DataFrame
     )
 
 
-def _order(store: Store) -> pl.Series:
-    """Place of each activity in order of start, for the tables one after the other."""
-    starts = [part for table in TABLES for part in store.frames(table, {"start": pl.Int64})]
-    column = pl.concat([pl.DataFrame(schema={"start": pl.Int64}), *starts])["start"]
-    places = pl.int_range(column.len(), dtype=pl.Int64, eager=True)
-    if column.is_sorted():
+def _order(starts: pl.Series) -> pl.Series:
+    """Place of each activity in order of start."""
+    places = pl.int_range(starts.len(), dtype=pl.Int64, eager=True)
+    if starts.is_sorted():
         return places
-    ordered = pl.DataFrame({"row": column.arg_sort(nulls_last=True), "place": places})
-    return ordered.sort("row")["place"]
+    return pl.repeat(0, starts.len(), dtype=pl.Int64, eager=True).scatter(starts.arg_sort(nulls_last=True), places)
 
 
 def _copy_names(store: Store) -> pl.DataFrame:

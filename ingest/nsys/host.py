@@ -131,22 +131,28 @@ class Calls:
         """Whether several calls have the number: then only a time of the host tells which of them is meant."""
         return self._index.are_repeated(self._processes.keys(process, correlation))
 
-    def behind(self, process: pl.Series, correlation: pl.Series, start: pl.Series) -> pl.DataFrame:
+    def places(self, process: pl.Series, correlation: pl.Series, start: pl.Series) -> pl.Series:
+        """Where the call of each activity is kept, for `behind`."""
+        return self._index.find(self._processes.keys(process, correlation), start)
+
+    def behind(
+        self, process: pl.Series, correlation: pl.Series, start: pl.Series, places: pl.Series | None = None
+    ) -> pl.DataFrame:
         """The call of each activity; NULL without call. Of several with one number, the last that began before it.
 
         Columns: `api_index`, `thread`, `api_call`, `launch_start_ns`, `launch_duration_ns`, `range_id`, `op_id`.
-        `process` is `globalPid` // 2^24.
+        `process` is `globalPid` // 2^24; `places` are those of the calls, if they are known.
         """
-        taken = self._index.find(self._processes.keys(process, correlation), start)
+        taken = self._index.at(self.places(process, correlation, start) if places is None else places)
         named = taken.join(self._names, on="nameId", how="left", maintain_order="left")
         return named.select(
             *("api_index", "range_id", "op_id", "thread"),
             api_call="name", launch_start_ns="start", launch_duration_ns="duration",
         )  # fmt: skip
 
-    def operators_of(self, process: pl.Series, correlation: pl.Series, start: pl.Series) -> pl.Series:
-        """`op_id` of the call of each activity."""
-        return self._index.find(self._processes.keys(process, correlation), start)["op_id"]
+    def operators_of(self, places: pl.Series) -> pl.Series:
+        """`op_id` of the calls at these places."""
+        return self._index.operators_of(places)
 
 
 class _Index:
@@ -179,19 +185,24 @@ class _Index:
             else keys.is_in(self._repeated["key"].implode())
         )
 
-    def find(self, keys: pl.Series, start: pl.Series) -> pl.DataFrame:
-        """The call of each key, NULLs where there is none; of several the last that began before `start`."""
+    def find(self, keys: pl.Series, start: pl.Series) -> pl.Series:
+        """The row of the call of each key, NULL where there is none; of several the last that began before `start`."""
         size = self._keys.len()
         if not size:
-            found = pl.repeat(None, keys.len(), dtype=pl.UInt32, eager=True)
-        else:
-            place = self._keys.search_sorted(keys.fill_null(-1), "left").clip(0, size - 1)
-            same = self._keys.gather(place) == keys
-            row = place if self._order is None else self._order.gather(place)
-            found = pl.select(pl.when(same).then(row)).to_series().cast(pl.UInt32)
-            if self._repeated is not None:
-                found = _last_before(self._repeated, keys, start, found)
-        taken = {name: column.gather(found) for name, column in self._columns.items()}
+            return pl.repeat(None, keys.len(), dtype=pl.UInt32, eager=True)
+        place = self._keys.search_sorted(keys.fill_null(-1), "left").clip(0, size - 1)
+        same = self._keys.gather(place) == keys
+        row = place if self._order is None else self._order.gather(place)
+        found = pl.select(pl.when(same).then(row)).to_series().cast(pl.UInt32)
+        return found if self._repeated is None else _last_before(self._repeated, keys, start, found)
+
+    def operators_of(self, rows: pl.Series) -> pl.Series:
+        """`op_id` of the calls in these rows."""
+        return self._columns["op_id"].gather(rows)
+
+    def at(self, rows: pl.Series) -> pl.DataFrame:
+        """The calls in these rows, NULLs where there is none."""
+        taken = {name: column.gather(rows) for name, column in self._columns.items()}
         return pl.DataFrame(taken).with_columns(pl.col("nameId", "range_id", "op_id", "api_index").cast(pl.Int64))
 
 
