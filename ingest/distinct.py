@@ -27,6 +27,12 @@ def coded_rows(keys: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
     return table.scatter(numbers.gather(first), places).gather(numbers), distinct
 
 
+def once_each(values: pl.Series, text: pl.Expr) -> pl.Series:
+    """The texts that an expression over a column of whole numbers makes of it, each made once."""
+    coded, distinct = coded_rows(values.to_frame())
+    return distinct.select(text.cast(pl.String)).to_series().gather(coded)
+
+
 def _numbers(keys: pl.DataFrame) -> tuple[pl.Series, int]:
     """A number for each row that only equal rows share, and below which they are; a text is hashed once."""
     texts = pl.col(pl.String).cast(pl.Categorical(pl.Categories.random())).to_physical()

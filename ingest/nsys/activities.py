@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from kerneldb import times
-from kerneldb.ingest.distinct import coded_rows
+from kerneldb.ingest.distinct import coded_rows, once_each
 from kerneldb.ingest.launches import Signer, name_id, with_occupancy
 from kerneldb.ingest.nsys import reports
 from kerneldb.ingest.nsys.host import Calls
@@ -41,6 +41,10 @@ TABLES: Final[Mapping[str, tuple[str, Schema]]] = {
     "CUPTI_ACTIVITY_KIND_MEMSET": ("memset", {**COMMON, "bytes": pl.Int64}),
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": ("graph", COMMON),
 }
+STATUS: Final = pl.Enum(["graph", "linked", "no_op", "no_launch"])
+KIND: Final = pl.Enum(["kernel", "memcpy", "memset", "graph"])
+TIMING: Final = pl.Enum(["timeline"])
+CONTAINMENT: Final = pl.Enum(["containment"])
 COPY_LABELS: Final = (
     *("Unknown", "Host-to-Device", "Device-to-Host", "Host-to-Array", "Array-to-Host", "Array-to-Array"),
     *("Array-to-Device", "Device-to-Array", "Device-to-Device", "Host-to-Host", "Peer-to-Peer"),
@@ -196,12 +200,12 @@ def _linked(rows: pl.DataFrame, kind: str, operators: Operators) -> pl.DataFrame
     in_graph = pl.col("graphNodeId").is_not_null() | pl.lit(kind == "graph")
     status = (
         pl.when(in_graph)
-        .then(pl.lit("graph"))
+        .then(pl.lit("graph", STATUS))
         .when(pl.col("op_id").is_not_null())
-        .then(pl.lit("linked"))
+        .then(pl.lit("linked", STATUS))
         .when(pl.col("api_index").is_not_null())
-        .then(pl.lit("no_op"))
-        .otherwise(pl.lit("no_launch"))
+        .then(pl.lit("no_op", STATUS))
+        .otherwise(pl.lit("no_launch", STATUS))
     )
     linked = rows.with_columns(launch_status=status)
     if not operators.count:
@@ -246,9 +250,9 @@ def _columns(rows: pl.DataFrame, kind: str) -> pl.DataFrame:
         pl.col("launch_index", "signature_id", "api_index", "api_call", "launch_start_ns", "launch_duration_ns"),
         pl.col("range_id", "phase", "range_path", "launch_status", "op_id", "call_ordinal"),
         *resources,
-        kind=pl.lit(kind),
-        timing=pl.lit("timeline"),
-        process=(pl.col("pid") % THREAD).cast(pl.String),
+        kind=pl.lit(kind, KIND),
+        timing=pl.lit("timeline", TIMING),
+        process=once_each(rows["pid"], pl.col("pid") % THREAD),
         device="deviceId",
         context="contextId",
         stream="streamId",
@@ -256,7 +260,7 @@ def _columns(rows: pl.DataFrame, kind: str) -> pl.DataFrame:
         end_ns="end",
         duration_ns=times.between("start", "end"),
         correlation_id="correlationId",
-        link_method=pl.when(pl.col("op_id").is_not_null()).then(pl.lit("containment")),
+        link_method=pl.when(pl.col("op_id").is_not_null()).then(pl.lit("containment", CONTAINMENT)),
         graph_id="graphId",
         graph_node_id="graphNodeId",
     )

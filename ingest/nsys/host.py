@@ -10,6 +10,7 @@ from typing import Final
 import polars as pl
 
 from kerneldb import times
+from kerneldb.ingest.distinct import once_each
 from kerneldb.ingest.nsys.marks import THREAD
 from kerneldb.ingest.nsys.operators import Operators
 from kerneldb.ingest.nsys.ranges import Ranges
@@ -30,6 +31,7 @@ CALL_TABLES: Final[Mapping[str, str]] = {
     "MPI_OTHER_EVENTS": "mpi",
 }
 """Table of calls → kind. Only those of CUDA launch activities and widen the window of the trace."""
+KIND: Final = pl.Enum(["cuda_runtime", "cuda_driver", *dict.fromkeys(CALL_TABLES.values())])
 CALL: Final[Schema] = dict.fromkeys(
     ("start", "end", "eventClass", "globalTid", "correlationId", "nameId", "textId", "size"), pl.Int64
 )
@@ -95,13 +97,14 @@ class Calls:
             self._link(named)
             until = self._ranges.until
             self.window = widened(self.window, times.span(part, "start", times.between("start", "end"), until))
-        driver = pl.when(pl.col("eventClass") == DRIVER).then(pl.lit("cuda_driver")).otherwise(pl.lit("cuda_runtime"))
+        runtime, driver = pl.lit("cuda_runtime", KIND), pl.lit("cuda_driver", KIND)
+        of_cuda = pl.when(pl.col("eventClass") == DRIVER).then(driver).otherwise(runtime)
         return named.select(
             "api_index",
-            kind=driver if kind == CUDA else pl.lit(kind),
+            kind=of_cuda if kind == CUDA else pl.lit(kind, KIND),
             name=pl.col("name").fill_null(""),
-            process=(pl.col("pid") % THREAD).cast(pl.String),
-            thread=pl.col("thread").cast(pl.String),
+            process=once_each(named["pid"], pl.col("pid") % THREAD),
+            thread=once_each(named["thread"], pl.col("thread")),
             start_ns="start",
             duration_ns="duration",
             correlation_id="correlationId",
