@@ -51,15 +51,12 @@ class Signer:
         axes = [pl.when(pl.col(axis).is_between(0, INT32_MAX)).then(axis).alias(axis) for axis in AXES]
         moved = pl.when(pl.col("bytes") >= 0).then("bytes")
         keys = given.select(*wanted).with_columns(*axes, moved.alias("bytes")).cast(wanted)  # type: ignore[arg-type]
-        distinct = keys.unique(maintain_order=True)
+        coded, distinct = coded_rows(keys)
         for key in distinct.iter_rows():
             if key not in self._known:
                 self._known[key] = _signature(dict(zip(wanted, key, strict=True)))
         identities = [self._known[key]["signature_id"] for key in distinct.iter_rows()]
-        ids = pl.Series("signature_id", identities, dtype=pl.String)
-        distinct = distinct.with_columns(ids)
-        signed = keys.join(distinct, on=list(wanted), nulls_equal=True, how="left", maintain_order="left")
-        return launches.with_columns(signed["signature_id"])
+        return launches.with_columns(pl.Series("signature_id", identities, dtype=pl.String).gather(coded))
 
     def write(self, spool: Spool) -> None:
         """Write the distinct signatures and names of all launches that were signed."""

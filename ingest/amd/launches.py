@@ -18,6 +18,7 @@ from kerneldb import times
 from kerneldb.gpus.hip import WORK_ITEMS
 from kerneldb.ingest.amd.host import Host, known_moments
 from kerneldb.ingest.columns import Schema, schema
+from kerneldb.ingest.distinct import coded_rows
 from kerneldb.ingest.launches import INT32_MAX, WAVE64, Signer, name_id, with_occupancy
 from kerneldb.ingest.output import Output, nullable
 
@@ -151,7 +152,10 @@ class Shapes:
 
     def numbered(self, rows: pl.DataFrame) -> pl.Series:
         """For each row the place of its combination in `table`."""
-        asked = rows.select(self._keys)
+        coded, distinct = coded_rows(rows.select(self._keys))
+        return self._places(distinct).gather(coded)
+
+    def _places(self, asked: pl.DataFrame) -> pl.Series:
         hashes = pl.DataFrame({"hash": asked.hash_rows()})
         found = self._by_hash(hashes)
         if found.null_count():
