@@ -99,3 +99,20 @@ def test_rows_of_equal_keys_have_one_code(largest: int) -> None:
     coded, distinct = coded_rows(keys)
     assert distinct.rows() == list(dict.fromkeys(rows))
     assert distinct.select(pl.all().gather(coded)).rows() == rows
+
+
+def test_events_in_order_stay_as_they_are_and_others_are_sorted() -> None:
+    chance = random.Random(3)
+    for _ in range(400):
+        rows = [
+            (chance.choice([None, 1, 2]), chance.randrange(4), chance.choice([None, 1, 2, 3, 4]), place)
+            for place in range(chance.randrange(7))
+        ]
+        events = pl.DataFrame(rows, schema=["globalTid", "start", "end", "place"], orient="row").cast(pl.Int64)
+        wanted = sorted(
+            rows,
+            key=lambda one: (one[0] is not None, one[0] or 0, one[1], one[2] is not None, -(one[2] or 0), one[3]),
+        )
+        assert marks.in_order(events).rows() == wanted
+        ordered = pl.DataFrame(wanted, schema=events.schema, orient="row")
+        assert marks.in_order(ordered).rows() == wanted
