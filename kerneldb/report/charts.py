@@ -251,10 +251,24 @@ def _tips(*names: str, form: str = ".4~s") -> list[Any]:
     return [alt.Tooltip(f"{name}:Q", format=form) for name in names]
 
 
+class _Rows(str):
+    """The rows of a chart, as a text to Altair: of rows it would copy and check each value at every step."""
+
+    __slots__ = ("rows",)
+    rows: list[dict[str, Any]]
+
+    @classmethod
+    def of(cls, rows: Rows) -> _Rows:
+        """These rows; `_harmless` puts them in the place of the text."""
+        made = cls()
+        made.rows = [dict(row) for row in rows]
+        return made
+
+
 def _data(rows: Rows) -> Any:
     import altair as alt
 
-    return alt.Data(values=[dict(row) for row in rows])
+    return alt.Data(values=_Rows.of(rows))
 
 
 def _drawn(rows: Rows, mark: Any, size: tuple[float, float], **channels: Any) -> dict[str, Any]:
@@ -273,6 +287,8 @@ def _finished(chart: Any) -> dict[str, Any]:
 
 def _harmless(part: Any) -> Any:
     """A part of a chart with all texts on one line, as `escape` makes them: of control characters SVG takes none."""
+    if isinstance(part, _Rows):
+        return _harmless(part.rows)
     if isinstance(part, dict):
         return {name: _harmless(inner) for name, inner in part.items()}
     if isinstance(part, list):
