@@ -15,6 +15,7 @@ import kerneldb
 from kerneldb.api import Database, timeline
 from kerneldb.cli import cli
 from kerneldb.report import asking, gather, html, ranks, serve, why
+from kerneldb.report.model import Report
 from kerneldb.tui.screens import timeline_words
 from tests.collective import jobs
 
@@ -121,15 +122,20 @@ def test_a_slow_gpu_is_no_late_host(database: Database) -> None:
     assert (second.is_computing(), second.reason()) == (False, "")
 
 
-def test_a_report_of_ranks_begins_with_who_waits_for_whom(database: Database) -> None:
-    report = gather.single(database, ["job"])
+@pytest.fixture(scope="module")
+def report(database: Database) -> Report:
+    """The report on the job."""
+    return gather.single(database, ["job"])
+
+
+def test_a_report_of_ranks_begins_with_who_waits_for_whom(database: Database, report: Report) -> None:
     assert report.sections[0].title == gather.RANKS
     assert report.sections[0].text.startswith("2 ranks waited together 1.40 ms for rank 1, in 2 collectives")
     assert not [one for one in gather.single(database, ["rank0"]).sections if one.title == gather.RANKS]
 
 
-def test_the_contents_of_a_page_have_a_line_for_each_trace(database: Database) -> None:
-    titles = [section.title for section in gather.single(database, ["job"]).sections]
+def test_the_contents_of_a_page_have_a_line_for_each_trace(report: Report) -> None:
+    titles = [section.title for section in report.sections]
     listed = html.listed([(title, str(number)) for number, title in enumerate(titles)])
     assert [group for group, _ in listed if group] == ["rank0", "rank1", "rank2", "Full names"]
     assert listed[0] == ("", [(gather.RANKS, "0")])
