@@ -16,7 +16,8 @@ FORWARD_ONLY: Final = (
 )
 OPERATORS: Final = (
     "no operator is known: that takes the host's side of a PyTorch program (torch.profiler: activities CPU and CUDA; "
-    "nsys: run it under torch.autograd.profiler.emit_nvtx(record_shapes=True)), which replays of a graph do not have"
+    "nsys: run it under torch.autograd.profiler.emit_nvtx(record_shapes=True)), which replays of a graph do not have: "
+    "where its capture was recorded (kerneldb record --cuda-graphs), kerneldb db inherit gives them its operators"
 )
 NAMES: Final = "the names of the kernels do not tell it"
 UNKNOWN: Final = {
