@@ -88,7 +88,7 @@ def make_plan(warehouse: Warehouse, request: Request) -> Planned:
     """Plan the replay of `request`. Raises SelectionError and UsageError, also where nothing is selected."""
     import pyarrow as pa
 
-    from kerneldb.api import stepping, unrecorded
+    from kerneldb.api import step_reuse, stepping, unrecorded
     from kerneldb.replay.infer.dims import from_config
 
     if request.in_context:
@@ -108,6 +108,7 @@ def make_plan(warehouse: Warehouse, request: Request) -> Planned:
         selected = rows(con, "replay_selected", remaining)
         vendors = [row["vendor"] for row in rows(con, "replay_vendors")]
         items = [one.item for one in (*known, *others.decisions, *copies) if one.item is not None]
+        items = step_reuse.with_distances(con, recorded, items)
         sources = routes.gather(items, recorded)
     notes: dict[str, Any] = {"where": request.where, "traces": list(request.traces), **timing}
     if len(vendors) == 1:

@@ -19,6 +19,7 @@ from kerneldb.replay import routes
 from kerneldb.replay.plan.work import Work
 from kerneldb.replay.rewrites.flow import CHOSEN
 from kerneldb.replay.steps.plan import Builder, StreamWait, Unit
+from kerneldb.replay.steps.reuse import distances
 from kerneldb.replay.wire.plan import Plan, PlannedKernel
 from kerneldb.replay.wire.results import Grade
 from kerneldb.replay.wire.steps import Exchange, Step
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from kerneldb.api.planning import Planned, Request
     from kerneldb.api.queries import Connection, Row
     from kerneldb.api.step_guesses import Guesses
+    from kerneldb.replay.steps.reuse import Distances
     from kerneldb.replay.wire.plan import CallSpec
     from kerneldb.replay.wire.step_results import StepKernel, StepResult
     from kerneldb.warehouse import Warehouse
@@ -82,6 +84,23 @@ def plan_steps(warehouse: Warehouse, request: Request) -> Planned:
     routed = {name: pa.string() for name in ("signature_id", "route", "reason")}
     empty = pa.schema([*routed.items(), ("n", pa.int64()), ("total_ns", pa.int64())]).empty_table()
     return Planned(Plan(tuple(items), notes, sources, steps), empty)
+
+
+def reuse_of(
+    con: Connection, recorded: Recorded, found: Sequence[Row], wanted: set[str]
+) -> Iterator[tuple[str, Distances]]:
+    """How long before the calls of these iterations their inputs were used, by the items that are wanted."""
+    left = set(wanted)
+    for one, _ in _chosen(found, None):
+        if not left:
+            return
+        reader = _Reader(con, recorded, one, None, None, whole=True)
+        if left.isdisjoint(content_id("p1", call.key) for call in reader.calls):
+            continue
+        for item, told in distances(reader.step(left)).items():
+            if item in left:
+                left.discard(item)
+                yield item, told
 
 
 def _jobs(con: Connection, found: Sequence[Row]) -> dict[str, str]:

@@ -82,7 +82,7 @@ class ResolvedCall:
         maker = _Maker(device, seed)
         try:
             require_memory(self.values, device)
-            made = [maker.make(value, self.name(index)) for index, value in enumerate(self.values)]
+            made = [maker.make(value, self.name(index), (index, 0)) for index, value in enumerate(self.values)]
         except TORCH_ERRORS as error:
             raise UnresolvedCallError(Reason.REFUSED, f"making the inputs: {quoted(error)}") from error
         pairs = list(zip(self.overload.parameters, made, strict=False))
@@ -132,12 +132,16 @@ def _bytes(spec: TensorSpec) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A tensor input. `bytes` counts the elements that it really holds: broadcast dims once."""
+    """A tensor input. `bytes` counts the elements that it really holds: broadcast dims once.
+
+    `place`: of which argument it is, and which entry of its list.
+    """
 
     name: str
     tensor: Any
     spec: TensorSpec
     bytes: int
+    place: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)
@@ -235,20 +239,22 @@ class _Maker:
         self._generators = {name: generator(name, seed) for name in {device, "cpu"}}
         self._shared: dict[int, Any] = {}
 
-    def make(self, value: Any, name: str) -> Any:
+    def make(self, value: Any, name: str, place: tuple[int, int]) -> Any:
         if isinstance(value, TensorSpec):
-            return self._tensor(value, name)
+            return self._tensor(value, name, place)
         if isinstance(value, StorageSpec):
-            return self._tensor(TensorSpec((value.elements,), (1,), value.dtype), name).untyped_storage()
+            return self._tensor(TensorSpec((value.elements,), (1,), value.dtype), name, place).untyped_storage()
         if isinstance(value, list):
-            return [self.make(entry, f"{name}[{index}]") for index, entry in enumerate(value)]
+            entries = enumerate(value)
+            return [self.make(entry, f"{name}[{index}]", (place[0], index)) for index, entry in entries]
         return value
 
-    def _tensor(self, spec: TensorSpec, name: str) -> Any:
+    def _tensor(self, spec: TensorSpec, name: str, place: tuple[int, int]) -> Any:
         if spec.group and spec.group in self._shared:
             return self._shared[spec.group]
         tensor = make(spec, self.device, self._generators["cpu" if spec.place else self.device])
-        self.inputs.append(Input(name, tensor, spec, distinct(spec.dims, spec.strides) * tensor.element_size()))
+        held = distinct(spec.dims, spec.strides) * tensor.element_size()
+        self.inputs.append(Input(name, tensor, spec, held, place))
         if spec.group:
             self._shared[spec.group] = tensor
         return tensor

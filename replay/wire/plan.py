@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from kerneldb import codec, files, limits
 from kerneldb.codec import Count, Int32
@@ -144,11 +144,16 @@ class PlannedKernel:
     places: Mapping[str, Sequence[int]] | None = None
 
 
+Moved = Annotated[int, codec.Between(-1, codec.LARGEST)]
+"""Bytes; -1 where they are not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """One unit of replay: a distinct call with the kernels it launched, and the route that replays it.
 
     `spec` is None for routes that need no operator call (memory), and where `candidates` are all that is known.
+    `reuse`: for each tensor of each argument, how many bytes kernels had moved since it was last used; -1: not known.
     """
 
     id: str
@@ -156,6 +161,7 @@ class Item:
     spec: CallSpec | None = None
     kernels: tuple[PlannedKernel, ...] = ()
     candidates: tuple[Candidate, ...] = ()
+    reuse: tuple[tuple[Moved, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,11 @@ class Argument:
     name: str
     bytes: int
     tensor: Any
+    place: tuple[int, int] | None = None
 
 
-def argument(name: str, *shape: int, size: int = 1 << 20) -> Argument:
-    return Argument(name, size, SimpleNamespace(shape=shape))
+def argument(name: str, *shape: int, size: int = 1 << 20, place: tuple[int, int] | None = None) -> Argument:
+    return Argument(name, size, SimpleNamespace(shape=shape), place)
 
 
 def given(op: str, *arguments: Argument, cache: str = "mixed") -> list[str]:
@@ -54,3 +55,45 @@ def test_optimizer_lists_are_cold_unless_all_fit_into_half_of_the_cache() -> Non
 @pytest.mark.parametrize(("cache", "role"), [("cold", Role.COLD), ("warm", Role.WARM)])
 def test_cold_and_warm_are_one_for_all(cache: str, role: Role) -> None:
     assert given("aten::mm", argument("self", 4, 8), argument("mat2", 8, 8), cache=cache) == [role.value] * 2
+
+
+NEAR, FAR = L2 // 2, L2
+
+
+Distances = tuple[tuple[int, ...], ...]
+
+
+def by_distance(reuse: Distances, dims: str, *arguments: Argument, op: str = "aten::add") -> list[str]:
+    item = Item("i", "aten", CallSpec(OpCall(op, input_dims=dims)), reuse=reuse)
+    return [role.value for role in roles(item, arguments, "mixed", L2)]
+
+
+def test_distances_of_the_recording_go_before_the_meaning() -> None:
+    left, right = argument("self", 4, 8, place=(0, 0)), argument("other", 4, 8, place=(1, 0))
+    assert by_distance(((NEAR,), (FAR,)), "[[4, 8], [4, 8]]", left, right) == ["fresh", "cold"]
+    weight = argument("mat2", 4, 8, place=(1, 0))
+    assert by_distance(((FAR,), (NEAR,)), "[[4, 8], [4, 8]]", left, weight, op="aten::mm") == ["cold", "fresh"]
+
+
+TWO = "[[4, 8], [4, 8]]"
+
+
+@pytest.mark.parametrize(
+    ("reuse", "dims"),
+    [
+        (((FAR,), (-1,)), TWO),
+        (((FAR,),), TWO),
+        ((), TWO),
+        (((FAR,), (NEAR,)), "[[4, 8], [8, 4]]"),
+        (((FAR,), (NEAR,)), "[[4, 8]]"),
+    ],
+)
+def test_where_no_distance_is_known_the_meaning_counts(reuse: Distances, dims: str) -> None:
+    left, weight = argument("self", 4, 8, place=(0, 0)), argument("mat2", 4, 8, place=(1, 0))
+    assert by_distance(reuse, dims, left, weight, op="aten::mm")[1] == "cold"
+
+
+def test_entries_of_lists_have_distances_of_their_own() -> None:
+    entries = [argument(f"tensors[{entry}]", 4, place=(0, entry)) for entry in range(2)]
+    assert by_distance(((FAR, NEAR),), "[[[4], [4]]]", *entries, op="aten::cat") == ["cold", "fresh"]
+    assert by_distance(((FAR, NEAR),), "[[[4]]]", *entries, op="aten::cat") == ["cold", "fresh"]

@@ -1,0 +1,26 @@
+"""How long before a call its inputs were used: of calls replayed alone, from a recorded iteration with its tensors."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+from kerneldb.api import stepping
+from kerneldb.api.queries import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kerneldb.api.queries import Connection
+    from kerneldb.api.recorded import Recorded
+    from kerneldb.replay.wire.plan import Item
+
+MOST: Final = {"traces": 4, "launches": 5_000}
+"""Traces that are looked at, and launches of an iteration: they are rebuilt while the plan is waited for."""
+
+
+def with_distances(con: Connection, recorded: Recorded, items: Sequence[Item]) -> list[Item]:
+    """The items with the distances of their inputs, where a trace of the selection tells them."""
+    wanted = {item.id for item in items if item.spec is not None and item.route == "aten"}
+    found = dict(stepping.reuse_of(con, recorded, rows(con, "step_recorded", MOST), wanted)) if wanted else {}
+    return [dataclasses.replace(item, reuse=found.get(item.id, ())) for item in items]
