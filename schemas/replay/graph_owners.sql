@@ -24,59 +24,7 @@
 -- Example:
 --   SELECT trace, module, op, count(*) AS n, sum(duration_ns) AS total_ns FROM graph_owners GROUP BY ALL ORDER BY total_ns DESC;
 CREATE OR REPLACE VIEW graph_owners AS
-WITH _placed AS (
-    SELECT
-        l.trace_id,
-        t.name AS trace,
-        t.run,
-        l.launch_index,
-        n.name,
-        l.duration_ns,
-        l.api_index AS graph_launch,
-        -- ROCm runs copies and fills as kernels of its own, which the captured call does not name.
-        CASE WHEN l.kind = 'kernel' AND NOT starts_with(n.name, '__amd_rocclr_') THEN n.name END AS captured_name,
-        hash(s.name_id, s.grid_x, s.grid_y, s.grid_z, s.block_x, s.block_y, s.block_z, s.bytes) AS identity,
-        count(*) OVER graph AS calls,
-        count(l.graph_node_id) OVER graph = count(*) OVER graph AS has_nodes,
-        min(l.stream) OVER graph = max(l.stream) OVER graph AS is_ordered,
-        row_number() OVER (graph ORDER BY l.graph_node_id, l.start_ns, l.launch_index) - 1 AS node_position,
-        row_number() OVER (graph ORDER BY l.start_ns, l.launch_index) - 1 AS start_position
-    FROM launches AS l
-    INNER JOIN traces AS t USING (trace_id)
-    INNER JOIN signatures AS s USING (signature_id)
-    INNER JOIN kernel_names AS n USING (name_id)
-    WHERE
-        l.launch_status = 'graph'
-        AND l.api_index IS NOT NULL
-        AND l.kind <> 'graph'
-        AND EXISTS (SELECT 1 FROM api_calls WHERE contains(name, 'BeginCapture'))
-    WINDOW graph AS (PARTITION BY l.trace_id, l.api_index)
-),
-
-_run AS (
-    SELECT *, CASE WHEN has_nodes THEN node_position ELSE start_position END AS position FROM _placed WHERE has_nodes OR is_ordered
-),
-
-_numbered AS (
-    SELECT
-        *,
-        captured_name IS NULL AS is_memory,
-        count(captured_name) OVER graph AS kernels,
-        count(captured_name) OVER (graph ORDER BY position) - CASE WHEN captured_name IS NULL THEN 0 ELSE 1 END AS before
-    FROM _run
-    WINDOW graph AS (PARTITION BY trace_id, graph_launch)
-),
-
-_in_gaps AS (
-    SELECT
-        *,
-        CASE WHEN is_memory THEN row_number() OVER (gap ORDER BY position) ELSE 0 END AS memory,
-        CASE WHEN is_memory THEN count(*) OVER gap ELSE 0 END AS between
-    FROM _numbered
-    WINDOW gap AS (PARTITION BY trace_id, graph_launch, before, is_memory)
-),
-
-_graphs AS (
+WITH _graphs AS (
     SELECT
         trace_id,
         run,
@@ -85,7 +33,7 @@ _graphs AS (
         kernels,
         hash(list(identity ORDER BY position)) AS sequence,
         hash(list(captured_name ORDER BY position) FILTER (captured_name IS NOT NULL)) AS names
-    FROM _numbered
+    FROM _graph_activities
     GROUP BY ALL
 ),
 
@@ -152,7 +100,7 @@ SELECT
         CASE w.way WHEN 2 THEN ', where a graph ran the same kernels in the same order' WHEN 3 THEN ', of the same run' ELSE '' END,
         CASE WHEN w.names IS NULL THEN '' ELSE '; its calls name the same kernels' END
     ) AS evidence
-FROM _in_gaps AS r
+FROM _graph_activities AS r
 INNER JOIN _chosen AS w ON r.trace_id = w.trace_id AND r.graph_launch = w.graph_launch
 INNER JOIN
     _calls AS c
