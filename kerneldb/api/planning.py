@@ -48,7 +48,8 @@ class Request:
 
     `until_share` is between 0 and 1. `signatures` are prefixes of signature ids. With `in_context`, an `iteration` of
     each trace (by label or number; else a steady one) as a whole, or what of it is of a `phase`; the plan names its
-    calls that are `among` those with a launch that meets this condition.
+    calls that are `among` those with a launch that meets this condition. What is only `shown` is not run, and lacks
+    what takes time to find and is no part of the list.
     """
 
     where: str | None = None
@@ -61,6 +62,7 @@ class Request:
     iteration: str | None = None
     phase: str | None = None
     among: str | None = None
+    shown: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ def make_plan(warehouse: Warehouse, request: Request) -> Planned:
         selected = rows(con, "replay_selected", remaining)
         vendors = [row["vendor"] for row in rows(con, "replay_vendors")]
         items = [one.item for one in (*known, *others.decisions, *copies) if one.item is not None]
-        items = step_reuse.with_distances(con, recorded, items)
+        items = items if request.shown else step_reuse.with_distances(con, recorded, items)
         sources = routes.gather(items, recorded)
     notes: dict[str, Any] = {"where": request.where, "traces": list(request.traces), **timing}
     if len(vendors) == 1:

@@ -217,7 +217,7 @@ def _plan(
     from kerneldb.replay.wire import plan
 
     note_repeated(database, request.traces)
-    planned = _planned(database, request)
+    planned = _planned(database, dataclasses.replace(request, shown=path is None))
     if path is not None:
         database.keep_found(planned)
         plan.write(planned.plan, path)

@@ -120,3 +120,13 @@ def test_the_calls_of_a_graph_are_those_of_its_capture(tmp_path: Path) -> None:
     assert (filling.candidates, product.candidates, step.unplanned) == ((), (), 0)
     assert step.method == "execution trace"
     assert [list(step.tensors[one].dims) for listed in step.calls[1].inputs for one in listed] == [[64, 64]] * 2
+
+
+def test_calls_alone_know_when_their_inputs_were_used(tmp_path: Path) -> None:
+    """Three steps of one product on the same tensors: 16 KB each, between two of these one call."""
+    planned(tmp_path / "recording")
+    with kerneldb.open(tmp_path / "recording" / "k.duckdb") as opened:
+        (item,) = opened.plan_replay(Request(traces=("one-step",))).plan.items
+        (listed,) = opened.plan_replay(Request(traces=("one-step",), shown=True)).plan.items
+    assert item.reuse == ((3 * 16384,), (3 * 16384,))
+    assert listed.reuse == ()

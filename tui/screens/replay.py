@@ -247,7 +247,7 @@ class ReplayPane(Pane):
             return None
         from kerneldb.api import planning
 
-        request = self._request()
+        request = dataclasses.replace(self._request(), shown=True)
         try:
             planned = await self.store.call(lambda database: database.plan_replay(request))
         except UsageError:  # of such a request, for one reason only: nothing is selected
