@@ -41,12 +41,6 @@ class Operators(Spans):
         """Whether sizes of inputs are recorded."""
         return self.calls["input_dims"].null_count() < self.calls.height
 
-    def around(self, calls: pl.DataFrame) -> pl.Series:
-        """`op_id` for each row of `calls` (globalTid, start, end); NULL outside of operators."""
-        if not self.count:
-            return pl.repeat(None, calls.height, dtype=pl.Int64, eager=True)
-        return super().around(calls)
-
     def call_of(self, op_ids: pl.Series) -> pl.Series:
         """`call_id` of operators, NULL for none."""
         return self._labels["call_id"].cast(pl.String).gather(self._call.gather(op_ids))

@@ -60,6 +60,8 @@ class Spans:
 
         From the range that started last on the thread, outwards until one contains the call.
         """
+        if not self.count:
+            return pl.repeat(None, calls.height, dtype=pl.Int64, eager=True).alias("range_id")
         asked = calls.select("globalTid", "start", "end").with_row_index("row")
         parts = [pl.DataFrame(schema={"row": pl.UInt32, "range_id": pl.Int64})]
         for (thread,), own in asked.group_by("globalTid"):
