@@ -24,6 +24,8 @@ POWER: Final = "power.ndjson"
 FORMAT: Final = "kerneldb recording"
 VERSION: Final[Literal[1]] = 1
 EAGER: Final = "eager"
+CAPTURE: Final = "cuda_graph_capture"
+"""The mode of what was called while the graph of a workload was captured; nothing is measured of it."""
 LARGEST: Final = (1 << 31) - 1
 Bytes = Annotated[int, codec.Between(0, codec.LARGEST)]
 LONGEST_NAME: Final = 255

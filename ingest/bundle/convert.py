@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,12 +23,14 @@ from kerneldb.ingest.output import Report
 from kerneldb.ingest.pytorch.convert import convert as convert_trace
 from kerneldb.ingest.readers import Options, Progress, Unit
 from kerneldb.ingest.source import Source
-from kerneldb.recordings import EAGER, NAME, POWER, Measurement, Part, Reading, Recording, Traced
+from kerneldb.recordings import CAPTURE, EAGER, NAME, POWER, Measurement, Part, Reading, Recording, Traced
 from kerneldb.shell import file, kerneldb
 from kerneldb.times import Guard
 
 AROUND: Final = ("idle", "context", "gap")
 """Readings that belong to no workload; they go to the first trace of the recording."""
+RAN: Final = frozenset({"launches", "signatures", "kernel_names", "sync_events"})
+"""What the trace of a capture is not asked for: a graph that is captured runs nothing but fills of its random seeds."""
 OTHER_FILE: Final = "measurements: the trace is not the one that was recorded, copy the folder again"
 TYPES: Final = {"str": pl.String, "int": pl.Int64, "float": pl.Float64}
 
@@ -48,6 +50,8 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     readers.check(Source(path))
     one = Source(path)
     manifest = convert_trace(one, folder, _options(recording, part, options), progress)
+    if part.mode == CAPTURE:
+        manifest = _without(manifest, RAN)
     report, frames = _report(path.parent, recording), {}
     if one.sha256 == trace.sha256:
         frames["measurements"] = _measurements(recording, part, manifest)
@@ -59,6 +63,13 @@ def convert(unit: Unit, folder: Path, options: Options, progress: Progress | Non
     first = {"trace_id": pl.lit(manifest.trace_id), "file_index": pl.lit(1)}
     frames["ingest_reports"] = report.rows().with_columns(**first)
     return _of_job(_with(manifest, frames, part.tags), recording, part)
+
+
+def _without(manifest: Manifest, tables: Collection[str]) -> Manifest:
+    """The manifest without the rows of some tables."""
+    parts = {name: paths for name, paths in manifest.parts.items() if name not in tables}
+    rows = {name: 0 if name in tables else n for name, n in manifest.rows.items()}
+    return dataclasses.replace(manifest, parts=parts, rows=rows)
 
 
 def _op_tensors(folder: Path, trace: Traced, manifest: Manifest, report: Report) -> pl.DataFrame:

@@ -94,9 +94,13 @@ class Source:
         op = self._by_id[op_id]
         return dataclasses.replace(found, call=completed(found.call, op.inputs))
 
+    def has_tensors(self) -> bool:
+        """Whether an Execution Trace tells the tensors of any operator."""
+        return any(op.inputs or op.outputs for op in self._ops)
+
     def memory(self) -> tuple[Memory, Any]:
         """The allocations of the iteration, and how they are known."""
-        traced = any(op.inputs or op.outputs for op in self._ops)
+        traced = self.has_tensors()
         events = moments(self._con, self.window, host=False)
         if not traced:
             found = self._inferred()

@@ -95,7 +95,7 @@ def reuse_of(
         if not left:
             return
         reader = _Reader(con, recorded, one, None, None, whole=True)
-        if left.isdisjoint(content_id("p1", call.key) for call in reader.calls):
+        if not reader.has_tensors() or left.isdisjoint(content_id("p1", call.key) for call in reader.calls):
             continue
         for item, told in distances(reader.step(left)).items():
             if item in left:
@@ -189,7 +189,8 @@ class _Reader:
         places = {(one["capture_trace_id"], one["from_ns"], one["until_ns"]) for one in owned.values()}
         time = sum(one["duration_ns"] for one in self._launches)
         known = sum(one["duration_ns"] for one in self._launches if one["launch_index"] in owned)
-        if len(places) != 1 or known < CAPTURED * time:
+        again = len({one["capture_call"] for one in owned.values()}) < len(owned)  # a graph that was launched twice
+        if len(places) != 1 or again or known < CAPTURED * time:
             return False
         found = next(iter(owned.values()))
         window = {name: found[name] for name in ("from_ns", "until_ns")}
@@ -211,6 +212,10 @@ class _Reader:
                 best, found = time, (reader._source, calls)
         if found is not None:
             self._source, self.calls = found
+
+    def has_tensors(self) -> bool:
+        """Whether an Execution Trace tells the tensors of the calls of the iteration."""
+        return self._source.has_tensors()
 
     def unowned(self) -> Iterator[Row]:
         """Kernels of a graph that the calls that it takes did not launch."""

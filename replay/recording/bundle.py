@@ -22,10 +22,10 @@ from typing import IO, Any, Final
 
 from kerneldb import codec, files, recordings
 from kerneldb.errors import UsageError
-from kerneldb.recordings import NAME, POWER, Measurement, Part, Recording
+from kerneldb.recordings import CAPTURE, NAME, POWER, Measurement, Part, Recording
 from kerneldb.replay import facts
 from kerneldb.replay.measure.energy.meter import Sample
-from kerneldb.replay.recording.settings import CAPTURE, Settings
+from kerneldb.replay.recording.settings import Settings
 
 FREE: Final = frozenset({"device"})
 """Settings that a resumed recording may change."""

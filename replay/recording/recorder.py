@@ -35,7 +35,7 @@ from typing import Any, Final
 
 from kerneldb import files
 from kerneldb.errors import KerneldbError
-from kerneldb.recordings import Part, Traced
+from kerneldb.recordings import CAPTURE, Part, Traced
 from kerneldb.replay import facts, processes
 from kerneldb.replay.errors import FAILURES, ReplayError, first_line
 from kerneldb.replay.facts import Monitor
@@ -44,7 +44,7 @@ from kerneldb.replay.measure.energy.steps import CounterPeriod, Load
 from kerneldb.replay.recording import build, bundle, measuring, sources, workloads
 from kerneldb.replay.recording.bundle import Bundle
 from kerneldb.replay.recording.ranks import ALONE, Listener, Ranks
-from kerneldb.replay.recording.settings import CAPTURE, CUDA_GRAPH, RecordError, Settings, WorkloadError
+from kerneldb.replay.recording.settings import CUDA_GRAPH, RecordError, Settings, WorkloadError
 from kerneldb.replay.recording.workloads import Watch, Work, synchronize
 
 TRACE_ENDING: Final = ".pt.trace.json.gz"

@@ -25,8 +25,6 @@ from kerneldb.recordings import EAGER
 from kerneldb.replay.options import Flag, option
 
 CUDA_GRAPH: Final = "cuda_graph"
-CAPTURE: Final = "cuda_graph_capture"
-"""What was called while the graph of a workload was captured; nothing is measured of it."""
 SCRIPT: Final = "script"
 DTYPES: Final = ("float16", "bfloat16", "float32")
 TP_HELP: Final = "Share the model out to N GPUs (tensor parallel); run so many processes of a script."

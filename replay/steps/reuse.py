@@ -3,6 +3,8 @@
 The distance of a use from the one before is what kernels read and wrote between the middles of both calls, in bytes: an
 element that a call writes early is read early by the next one. What was there before the step (parameters, caches) was
 last used in the step before, at its place there; what no call of the step used before is as far as the whole step.
+Parts of one allocation, such as parameters that lie in one buffer, are told apart by where they begin; what used all of
+it used each of them.
 """
 
 from __future__ import annotations
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
 
 UNKNOWN: Final = -1
 USUAL_BYTES: Final = 4
+MOST: Final = 0.9
+"""The share of an allocation whose use is one of all of it: sizes are rounded up, rows may be padded."""
+ALL: Final = -1
+"""In place of where a part begins."""
+Part = tuple[int, int]
+"""A storage, and the element in it that a tensor begins with."""
 Distances = tuple[tuple[int, ...], ...]
 
 
@@ -34,21 +42,23 @@ def distances(step: Step) -> dict[str, Distances]:
         found[call.item].append(
             tuple(tuple(_distance(step, one, last, middle, whole) for one in argument) for argument in call.inputs)
         )
-        last.update(dict.fromkeys(_used(step, call), middle))
+        for one in _used(step, call):
+            last[one] = middle
     return {item: _median(listed) for item, listed in found.items()}
 
 
-def _distance(step: Step, tensor: int, last: Mapping[int, float], middle: float, whole: float) -> int:
+def _distance(step: Step, tensor: int, last: Mapping[Part, float], middle: float, whole: int) -> int:
     if tensor == UNKNOWN or step.storages[step.tensors[tensor].storage].host:
         return UNKNOWN
-    storage = step.tensors[tensor].storage
-    return round(min(whole, middle - last[storage]) if storage in last else whole)
+    one = step.tensors[tensor]
+    known = [last[key] for key in ((one.storage, one.offset), (one.storage, ALL)) if key in last]
+    return round(min(whole, middle - max(known))) if known else whole
 
 
-def _after(step: Step, moved: list[tuple[int, int]]) -> dict[int, float]:
+def _after(step: Step, moved: list[tuple[int, int]]) -> dict[Part, float]:
     """When what was there before the step was last used in it."""
-    last = {storage: middle for call, middle in _middles(step, moved, 0) for storage in _used(step, call)}
-    return {storage: middle for storage, middle in last.items() if step.storages[storage].given}
+    last = {part: middle for call, middle in _middles(step, moved, 0) for part in _used(step, call)}
+    return {part: middle for part, middle in last.items() if step.storages[part[0]].given}
 
 
 def _middles(step: Step, moved: list[tuple[int, int]], begin: float) -> Iterator[tuple[StepCall, float]]:
@@ -56,10 +66,14 @@ def _middles(step: Step, moved: list[tuple[int, int]], begin: float) -> Iterator
     return ((call, start + sum(some) / 2) for call, start, some in zip(step.calls, ends, moved, strict=False))
 
 
-def _used(step: Step, call: StepCall) -> set[int]:
-    """The storages that a call reads or writes."""
-    named = itertools.chain(call.outputs, *call.inputs)
-    return {step.tensors[one].storage for one in named if one != UNKNOWN}
+def _used(step: Step, call: StepCall) -> Iterator[Part]:
+    """What a call reads or writes: where its tensors begin, and storages of which it uses most."""
+    for one in itertools.chain(call.outputs, *call.inputs):
+        if one != UNKNOWN:
+            storage = step.tensors[one].storage
+            yield storage, step.tensors[one].offset
+            if _bytes(step, one) >= MOST * step.storages[storage].bytes:
+                yield storage, ALL
 
 
 def _moved(step: Step, call: StepCall) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 -- The captured calls of launches of a graph, with the trace of the capture: when each was called, and when the capture began and ended there.
 WITH owned AS (
-    SELECT g.launch_index, g.capture_trace_id, g.capture_trace, g.op_id, a.start_ns AS called_ns
+    SELECT g.launch_index, g.capture_trace_id, g.capture_trace, g.capture_call, g.op_id, a.start_ns AS called_ns
     FROM graph_owners AS g
     INNER JOIN api_calls AS a ON g.capture_trace_id = a.trace_id AND g.capture_call = a.api_index
     WHERE g.trace_id = $trace_id AND g.launch_index BETWEEN $first AND $last AND g.op_id IS NOT NULL

@@ -1,4 +1,4 @@
--- The calls of captures by place, for each trace and each run that has some: what several captures with as many calls differ in is NULL.
+-- The calls of captures by place, for each trace, recording and run that has some: what several captures with as many calls differ in is NULL.
 --
 -- Where all calls name their kernels, as ROCm records them, captures of other kernels stand apart: `names` is a hash of these names. `kernels` are the
 -- calls that launch kernels; `before` of them are before a call, which is the `memory`-th copy or fill behind these (0: a kernel) of `between`.
@@ -39,7 +39,9 @@ _placed AS (
 _captured AS (
     SELECT *, trace_id AS source FROM _placed
     UNION ALL
-    SELECT *, 'run ' || run FROM _placed
+    SELECT p.*, r.source FROM _placed AS p INNER JOIN _recording_sources AS r ON p.trace_id = r.trace_id AND r.is_capture
+    UNION ALL
+    SELECT *, 'run ' || run FROM _placed WHERE trace_id NOT IN (SELECT r.trace_id FROM _recording_sources AS r WHERE r.is_capture)
 )
 
 SELECT

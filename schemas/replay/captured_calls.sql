@@ -26,7 +26,7 @@ WITH _inside AS (
         t.name AS trace,
         t.run,
         CASE WHEN contains(c.name, 'BeginCapture') THEN 1 WHEN contains(c.name, 'EndCapture') THEN -1 END AS step,
-        sum(step) OVER thread AS depth,
+        last_value(step IGNORE NULLS) OVER thread = 1 AS is_own,
         sum(step) OVER process AS open,
         last_value(step IGNORE NULLS) OVER process AS last_step,
         last_value(CASE WHEN step = 1 THEN api_index END IGNORE NULLS) OVER thread AS own,
@@ -41,10 +41,10 @@ WITH _inside AS (
 
 _called AS (
     SELECT
-        * EXCLUDE (step, depth, open, last_step, own, latest),
-        CASE WHEN depth > 0 THEN own WHEN open = 1 AND last_step = 1 THEN latest END AS capture
+        * EXCLUDE (step, is_own, open, last_step, own, latest),
+        CASE WHEN is_own THEN own WHEN open = 1 AND last_step = 1 THEN latest END AS capture
     FROM _inside
-    WHERE depth > 0 OR open = 1
+    WHERE is_own OR open = 1
 )
 
 SELECT

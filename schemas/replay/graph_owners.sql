@@ -1,8 +1,8 @@
 -- Which operator and module each kernel of a launched CUDA or HIP graph belongs to, by the recorded capture of the graph.
 --
 -- A launch of a graph runs its kernels, copies and fills in the order in which they were captured: in that of their node numbers, or of their starts where
--- all ran on one stream. A capture with as many launch calls is taken from the same trace, else from a trace in which a graph ran the same kernels with
--- the same grids in the same order, else from a trace of the same run; not one whose calls name other kernels, as ROCm records them. Where several
+-- all ran on one stream. A capture with as many launch calls is taken from the same trace, else from the same recording of kerneldb, else from a trace in
+-- which a graph ran the same kernels with the same grids in the same order, else from a trace of the same run; not one whose calls name other kernels, as ROCm records them. Where several
 -- captures fit and differ, what they differ in is NULL. Where none fits, the only one with as many kernels is taken: a fill of no bytes is called and is
 -- none; copies and fills between two kernels then have a call where as many were called there. In no order.
 --
@@ -24,53 +24,6 @@
 -- Example:
 --   SELECT trace, module, op, count(*) AS n, sum(duration_ns) AS total_ns FROM graph_owners GROUP BY ALL ORDER BY total_ns DESC;
 CREATE OR REPLACE VIEW graph_owners AS
-WITH _graphs AS (
-    SELECT
-        trace_id,
-        run,
-        graph_launch,
-        calls,
-        kernels,
-        hash(list(identity ORDER BY position)) AS sequence,
-        hash(list(captured_name ORDER BY position) FILTER (captured_name IS NOT NULL)) AS names
-    FROM _graph_activities
-    GROUP BY ALL
-),
-
-_calls AS (SELECT * FROM _captured_sources),
-
-_totals AS (SELECT source, calls, kernels, names, max(captures) AS captures FROM _calls GROUP BY ALL),
-
-_sources AS (SELECT *, sum(captures) OVER (PARTITION BY source, kernels, names) = 1 AS is_only FROM _totals),
-
-_traces AS (
-    SELECT trace_id, graph_launch, calls, kernels, names, trace_id AS source, 1 AS way FROM _graphs
-    UNION ALL
-    SELECT g.trace_id, g.graph_launch, g.calls, g.kernels, g.names, o.trace_id, 2
-    FROM _graphs AS g
-    INNER JOIN _graphs AS o ON g.sequence = o.sequence AND g.trace_id <> o.trace_id
-    UNION ALL
-    SELECT trace_id, graph_launch, calls, kernels, names, 'run ' || run, 3 FROM _graphs
-),
-
-_fitting AS (
-    SELECT g.trace_id, g.graph_launch, g.way, c.source, c.calls, c.kernels, c.names, g.calls = c.calls AS is_whole
-    FROM _traces AS g
-    INNER JOIN
-        _sources AS c
-        ON
-            g.source = c.source
-            AND g.kernels = c.kernels
-            AND (g.calls = c.calls OR (c.is_only AND g.kernels > 0))
-            AND coalesce(c.names = g.names, TRUE)
-),
-
-_chosen AS (
-    SELECT *
-    FROM _fitting
-    QUALIFY row_number() OVER (PARTITION BY trace_id, graph_launch ORDER BY is_whole DESC, way, source, names NULLS LAST) = 1
-)
-
 SELECT
     r.trace_id,
     r.trace,
@@ -90,20 +43,26 @@ SELECT
     c.capture_trace,
     c.op_id,
     c.capture_call,
-    CASE w.way WHEN 1 THEN 0.99::DOUBLE WHEN 2 THEN 0.98::DOUBLE ELSE 0.9::DOUBLE END AS confidence,
+    round(CASE WHEN w.way <= 2 THEN 0.99 WHEN w.way = 3 THEN 0.98 ELSE 0.9 END - w.doubt, 2)::DOUBLE AS confidence,
     format(
-        'call {:,} of {:,} of {} in {}{}{}',
+        'call {:,} of {:,}{} of {} in {}{}{}',
         c.position + 1,
         c.calls,
+        CASE WHEN w.is_whole THEN '' ELSE format(', {:,} of which ran,', w.ran) END,
         CASE WHEN c.captures = 1 THEN 'the capture' ELSE c.captures || ' captures' END,
         coalesce(c.capture_trace, c.source),
-        CASE w.way WHEN 2 THEN ', where a graph ran the same kernels in the same order' WHEN 3 THEN ', of the same run' ELSE '' END,
+        CASE w.way
+            WHEN 2 THEN ', of the same recording'
+            WHEN 3 THEN ', where a graph ran the same kernels in the same order'
+            WHEN 4 THEN ', of the same run'
+            ELSE ''
+        END,
         CASE WHEN w.names IS NULL THEN '' ELSE '; its calls name the same kernels' END
     ) AS evidence
 FROM _graph_activities AS r
-INNER JOIN _chosen AS w ON r.trace_id = w.trace_id AND r.graph_launch = w.graph_launch
+INNER JOIN _graph_captures AS w ON r.trace_id = w.trace_id AND r.graph_launch = w.graph_launch
 INNER JOIN
-    _calls AS c
+    _captured_sources AS c
     ON
         w.source = c.source
         AND w.calls = c.calls

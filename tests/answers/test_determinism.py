@@ -136,6 +136,7 @@ OTHER: dict[str, dict[str, Any]] = {
         f"tui_timeline_{part}": {"traces": ["id before", "id after"]}
         for part in ("counters", "gaps", "host", "labels", "longest", "near", "paired", "range", "few", "few_all")
     },
+    "step_recorded": {"traces": 4, "launches": 5000},
     "tui_timeline_around": {"process": "1", "thread": "1", "ts_ns": 5000},
     "tui_timeline_caller": {"trace_id": "id before", "api_index": 5},
     "tui_timeline_linked": {"kind": "API calls", "id": 5},

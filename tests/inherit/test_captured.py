@@ -191,5 +191,5 @@ def test_a_fill_of_no_bytes_is_called_and_does_not_run(tmp_path: Path) -> None:
     ops = ["aten::mm", "aten::fill_", "aten::add"]
     assert owners(db) == [("t0", op, True, 1) for op in ops]
     evidence = [row["evidence"] for row in db.sql("SELECT evidence FROM graph_owners ORDER BY position").rows()]
-    assert evidence == [f"call {place} of 5 of the capture in t0" for place in (1, 2, 3)]
+    assert evidence == [f"call {place} of 5, 3 of which ran, of the capture in t0" for place in (1, 2, 3)]
     assert owners(ingested(tmp_path / "several", with_fills(captures=2))) == []

@@ -44,6 +44,16 @@ def test_calls_of_an_item_have_their_median_and_unknown_tensors_none() -> None:
     assert distances(made)["b"] == ((4 * KB,), (-1,))
 
 
+def test_parameters_in_one_buffer_are_told_apart() -> None:
+    """Halves of one allocation are used by turns, 8 KB by each call; then all of it is written."""
+    halves = (Tensor(0, (KB,), (1,)), Tensor(0, (KB,), (1,), offset=KB), Tensor(0, (2 * KB,), (1,)))
+    calls = [StepCall(name, ((place,),), (place,)) for name, place in (("a", 0), ("b", 1), ("a", 0), ("b", 1))]
+    made = Step("s", "t", "t0", "execution trace", (Storage(8 * KB, given=True),), halves, tuple(calls))
+    assert distances(made) == {"a": ((16 * KB,),), "b": ((16 * KB,),)}
+    filled = Step("s", "t", "t0", "execution trace", made.storages, halves, (*calls, StepCall("fill", (), (2,))))
+    assert distances(filled)["a"] == ((8 * KB,),)  # the first of two, half of the fill and half of it
+
+
 def test_host_memory_is_not_in_the_cache() -> None:
     made = step(StepCall("a", ((0,),), (1,)), StepCall("b", ((0,), (1,)), (2,)), given=(0,), host=(0,))
     assert distances(made)["b"] == ((-1,), (6 * KB,))

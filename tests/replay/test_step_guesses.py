@@ -55,17 +55,25 @@ def graph(at: float, number: int) -> list[dict[str, Any]]:
     return [launch, kernel(FILL, at + 10, number, **nodes[0]), kernel(GEMM, at + 14, number, **nodes[1])]
 
 
-def written(folder: Path, mode: Any, made: Any, execution: str | None, steps: int = STEPS) -> Part:
+def written(folder: Path, mode: Any, made: Any, execution: str | None, steps: int = STEPS, base: int = 0) -> Part:
     events = []
     for number in range(1, steps + 1):
         events += made(1000.0 * number, number)
         events.append(event("user_annotation", f"ProfilerStep#{number}", 1000.0 * number - 5, 100))
     gpu = {"id": 0, "name": "NVIDIA H100", "computeMajor": 9, "computeMinor": 0, "numSms": 132}
-    text = json.dumps({"schemaVersion": 1, "deviceProperties": [gpu], "traceEvents": events})
+    text = json.dumps(
+        {"schemaVersion": 1, "baseTimeNanoseconds": base, "deviceProperties": [gpu], "traceEvents": events}
+    )
     path = folder / f"step.{mode}.pt.trace.json"
     path.write_text(text)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return Part("step", mode, measurements=[], trace=Traced(path.name, digest, len(text), steps, 1.0, None, execution))
+    return Part(
+        "step",
+        mode,
+        {"workload": "step", "mode": mode},
+        measurements=[],
+        trace=Traced(path.name, digest, len(text), steps, 1.0, None, execution),
+    )
 
 
 def captured(at: float, number: int) -> list[dict[str, Any]]:
@@ -85,21 +93,24 @@ def captured(at: float, number: int) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def planned(folder: Path, *, capture: bool = False) -> tuple[dict[str, Any], Step]:
+def planned(folder: Path, *, capture: bool = False, made: Any = graph, base: int = 0) -> tuple[dict[str, Any], Step]:
     """The items of the plan of the graph, and its step."""
     folder.mkdir()
     said = {"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": [node(one) for one in range(1, STEPS + 1)]}
     (folder / "step.et.json").write_text(json.dumps(said))
-    parts = [written(folder, "eager", eager, "step.et.json"), written(folder, "cuda_graph", graph, None)]
+    parts = [
+        written(folder, "eager", eager, "step.et.json", base=base),
+        written(folder, "cuda_graph", made, None, base=base),
+    ]
     if capture:
         (folder / "capture.et.json").write_text(json.dumps({**said, "nodes": [node(1)]}))
-        parts.append(written(folder, "cuda_graph_capture", captured, "capture.et.json", steps=1))
+        parts.append(written(folder, "cuda_graph_capture", captured, "capture.et.json", 1, base))
     (folder / NAME).write_text(Recording("one", parts=parts).text())
     with kerneldb.open(folder / "k.duckdb") as opened:
         opened.ingest([folder], run="one")
-        made = opened.plan_replay(Request(in_context=True, where="trace = 'one-step-cuda-graph'")).plan
-    (step,) = made.steps
-    return {item.id: item for item in made.items}, step
+        plan = opened.plan_replay(Request(in_context=True, where="trace = 'one-step-cuda-graph'")).plan
+    (step,) = plan.steps
+    return {item.id: item for item in plan.items}, step
 
 
 def test_what_only_the_graph_has_is_proposed_calls_for(tmp_path: Path) -> None:
@@ -130,3 +141,28 @@ def test_calls_alone_know_when_their_inputs_were_used(tmp_path: Path) -> None:
         (listed,) = opened.plan_replay(Request(traces=("one-step",), shown=True)).plan.items
     assert item.reuse == ((3 * 16384,), (3 * 16384,))
     assert listed.reuse == ()
+
+
+def test_a_graph_that_is_launched_twice_in_a_step_is_not_one_capture(tmp_path: Path) -> None:
+    """Each captured call would stand for two launches, and the step would be half of what ran."""
+
+    def twice(at: float, number: int) -> list[dict[str, Any]]:
+        return [*graph(at, number), *graph(at + 30, number + 500)]
+
+    _, step = planned(tmp_path / "recording", capture=True, made=twice)
+    assert not step.captured
+    assert sum(len(call.recorded_ns) for call in step.calls) == 4
+
+
+def test_two_recordings_of_one_run_have_their_own_captures(tmp_path: Path) -> None:
+    with kerneldb.open(tmp_path / "k.duckdb") as opened:
+        for number in range(2):
+            planned(tmp_path / str(number), capture=True, base=number * 10**9)
+            opened.ingest([tmp_path / str(number)], run="one")
+        owners = opened.sql("SELECT trace, capture_trace, captures, op_id FROM graph_owners ORDER BY ALL").rows()
+        plans = [opened.plan_replay(Request(in_context=True, traces=(row["trace"],))).plan for row in owners[::6]]
+    assert {(row["trace"], row["capture_trace"], row["captures"]) for row in owners} == {
+        ("one-step-cuda-graph", "one-step-cuda-graph-capture", 1),
+        ("one-step-cuda-graph (2)", "one-step-cuda-graph-capture (2)", 1),
+    }
+    assert [plan.steps[0].captured for plan in plans] == [True, True]
