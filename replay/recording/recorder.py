@@ -350,7 +350,10 @@ class _Recorder:
         folder = self._bundle.folder
         try:
             work = self._make(part, lambda: traced_capture(part.workload, self._settings, folder, traced))
-        except WorkloadError:  # it could be captured when it was measured: the profiler was in the way
+        except WorkloadError:  # it could be captured when it was measured: the profiler was in the way, on some rank
+            for one in traced:
+                for name in filter(None, (one.file, one.execution_trace)):
+                    (folder / name).unlink(missing_ok=True)
             workloads.empty_cache(self._settings)
             return self._make(part)
         capture = Part(part.workload, CAPTURE, self._settings.tags(part.workload, CAPTURE), trace=traced[0])

@@ -340,6 +340,22 @@ def test_a_graph_that_the_profiler_keeps_from_being_captured_is_traced_without_i
     assert not [path for path in (tmp_path / "a").iterdir() if "capture" in path.name]
 
 
+def test_a_capture_that_another_rank_could_not_trace_leaves_no_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_meter: None
+) -> None:
+    class Alone(CapturedHere):
+        def __init__(self, work: workloads.Work, watch: workloads.Watch) -> None:
+            super().__init__(work, watch)
+            if watch is not contextlib.nullcontext:
+                message = "cannot be captured in a CUDA graph: not on rank 1"
+                raise WorkloadError(message)
+
+    monkeypatch.setattr(workloads, "Captured", Alone)
+    parts = record(tmp_path / "a", as_graph())["parts"]
+    assert [one["mode"] for one in parts] == ["eager", "cuda_graph"]
+    assert not [path for path in (tmp_path / "a").iterdir() if "capture" in path.name]
+
+
 def test_lack_of_memory_says_what_to_lower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_meter: None) -> None:
     def exhaust(self: workloads.Pass) -> None:
         message = "CUDA out of memory. Tried to allocate 80.00 GiB."
