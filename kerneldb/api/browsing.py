@@ -16,7 +16,7 @@ from kerneldb.api import queries, timeline
 from kerneldb.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -170,10 +170,14 @@ class Numbers:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LaunchKeys:
-    """The selected launches in an order: `keys` hold the place of the trace in `traces` (from 1) and launch index."""
+    """The selected launches in an order: `keys` hold the place of the trace in `traces` (from 1) and launch index.
+
+    `shifts` are what takes times of a trace, by its id, to the timeline of the selection.
+    """
 
     traces: tuple[str, ...]
     keys: Runs | Numbers
+    shifts: Mapping[str, int]
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -203,35 +207,34 @@ def launch_keys(con: Connection, selection: Selection, order: str | None, *, des
 
     column = duckdb.ColumnExpression
     traces = tuple(row["trace_id"] for row in queries.rows(con, "tui_trace_order"))
+    shifts = {one.trace_id: one.shift_ns for one in timeline.axis(con, selection.traces).traces}
     if order is None and not descending and not queries.has_condition(selection.where):
         runs = queries.rows(con, "tui_launch_runs", {"traces": list(selection.traces) or None})
         if all(run["dense"] for run in runs):
-            return LaunchKeys(traces, Runs([range(run["first_key"], run["first_key"] + run["n"]) for run in runs]))
+            return LaunchKeys(
+                traces, Runs([range(run["first_key"], run["first_key"] + run["n"]) for run in runs]), shifts
+            )
     by = column(order or "key")
     placed = [(by.desc() if descending else by.asc()).nulls_last(), *([column("key")] if order else [])]
     ordered = queries.relation(con, "tui_launch_keys", selection).sort(*placed)
-    return LaunchKeys(traces, Numbers(ordered.select(column("key")).to_arrow_table().column(0)))
+    return LaunchKeys(traces, Numbers(ordered.select(column("key")).to_arrow_table().column(0)), shifts)
 
 
-def launch_page(
-    con: Connection, wanted: Sequence[tuple[str, int]], names: Sequence[str] = ()
-) -> list[dict[str, Any] | None]:
-    """The launches with these trace ids and indexes, in this order; None for one that is not there any more.
+def launch_page(con: Connection, keys: LaunchKeys, start: int, count: int) -> list[dict[str, Any] | None]:
+    """`count` launches of `keys` from `start`; None for one that is not there any more.
 
-    `offset_ns` is when a launch began on the timeline of the traces of these `names` (none: all); of a trace that has
-    none there, since the first of its events.
+    `offset_ns` is when a launch began on the timeline of the selection; of a trace that has none there, since the first
+    of its events.
     """
+    wanted = keys.slice(start, count)
     if not wanted:
         return []
     traces, indexes = (sorted(set(values)) for values in zip(*wanted, strict=True))
-    # Lists of constants reach the scan of the launches, where they rule out most of them; a join does not.
-    page = con.table("kernels").filter(queries.among("trace_id", traces) & queries.among("launch_index", indexes))
-    con.register("page", page)
-    by_key = {(row["trace_id"], row["launch_index"]): row for row in queries.rows(con, "tui_launch_page")}
-    shifts = {one.trace_id: one.shift_ns for one in timeline.axis(con, names).traces}
+    rows = queries.rows(con, "tui_launch_page", {"traces": traces, "indexes": indexes})
+    by_key = {(row["trace_id"], row["launch_index"]): row for row in rows}
     for row in by_key.values():
-        if row["start_ns"] is not None and row["trace_id"] in shifts:
-            row["offset_ns"] = row["start_ns"] + shifts[row["trace_id"]]
+        if row["start_ns"] is not None and row["trace_id"] in keys.shifts:
+            row["offset_ns"] = row["start_ns"] + keys.shifts[row["trace_id"]]
     return [by_key.get(key) for key in wanted]
 
 

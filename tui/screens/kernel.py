@@ -457,7 +457,7 @@ class KernelPane(Pane):
             keys = await self.store.read(browsing.launch_keys, selection, None, descending=False)
         begin = self._launch_index if self._launch_index >= 0 else -1 if by > 0 else 0
         place = (begin + by) % max(len(keys), 1)
-        found = await self.store.read(browsing.launch_page, keys.slice(place, 1), self.choice.traces)
+        found = await self.store.read(browsing.launch_page, keys, place, 1)
         if page is not self.page:
             return False
         if found and found[0] is not None:

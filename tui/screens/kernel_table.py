@@ -172,8 +172,7 @@ class LaunchRows(PagedRows):
         """Ask for a page."""
         from kerneldb.api import browsing
 
-        wanted, traces = self._keys.slice(number * PAGE, PAGE), self._pane.choice.traces
-        found = await self._pane.store.read(browsing.launch_page, wanted, traces)
+        found = await self._pane.store.read(browsing.launch_page, self._keys, number * PAGE, PAGE)
         for row in filter(None, found):
             row |= {"launch": grid_and_block(row), "shape": short_shape(row["shape"])}
             label = row["operator"] if row["operator"] != row["op"] else None
