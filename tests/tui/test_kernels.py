@@ -274,6 +274,23 @@ def test_launches_say_how_their_operator_was_found(found: Path) -> None:
     driven(flow)
 
 
+def test_a_launch_that_two_files_hold_is_listed_once_and_by_either_file(tmp_path: Path) -> None:
+    warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
+    launches = tuple(Launch("gemm", start, 9) for start in range(0, 100, 20))
+    for name in ("one", "other"):
+        warehouse.commit(make(name, launches, base_ns=7))
+
+    async def flow() -> None:
+        async with opened(warehouse.path, Choice(level="launch"), first="kernels", size=(100, 24)) as (app, pilot):
+            for traces in ((), ("one",), ("other",)):
+                app.choose(traces=traces)
+                await settled(pilot)
+                assert len(app.pane.query_one("#kernels-table", Table).rows) == len(launches)
+                assert [row["start_ns"] for row in rows_of(app)] == [launch.start for launch in launches]
+
+    driven(flow)
+
+
 def test_starts_fit_their_column_where_a_clock_is_damaged(tmp_path: Path) -> None:
     """The late launch stands on a page that is not there at first."""
     warehouse, make = Warehouse.create_or_open(tmp_path / "k.duckdb"), Traces(tmp_path)
