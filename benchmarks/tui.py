@@ -16,6 +16,7 @@ import argparse
 import asyncio
 import contextlib
 import dataclasses
+import gc
 import json
 import os
 import platform
@@ -25,6 +26,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from kerneldb.cli.process import COLLECTED_AT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -201,6 +204,7 @@ def floor(path: Path) -> float:
 
 def one_run(path: Path) -> None:
     """A repeat, in this process; prints JSON."""
+    gc.set_threshold(*COLLECTED_AT)  # as the command does: with Python's own, a key now and then waits for a collection
     watch = asyncio.run(drive(path))
     print(json.dumps({**dataclasses.asdict(watch), "peak_mb": peak_mb(), "floor": floor(path)}))
 
