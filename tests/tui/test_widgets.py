@@ -11,7 +11,7 @@ from textual.app import App, ComposeResult
 
 from kerneldb.api.completion import Offer, Words
 from kerneldb.tui.screens.kernel import Bin, Histogram
-from kerneldb.tui.widgets.columns import Column, fitted, text
+from kerneldb.tui.widgets.columns import Column, fitted, kernel_facts, text
 from kerneldb.tui.widgets.table import PAGE, PAGES, ArrowRows, ListRows, PagedRows, Table
 from kerneldb.tui.widgets.where_bar import Condition
 
@@ -31,6 +31,11 @@ def test_the_least_important_columns_go_first(width: int, shown: str) -> None:
     assert [one.column.key for one in placed] == shown.split()
     assert placed[-1].start + placed[-1].width == max(width, 8 + 1 + 6)
     assert len(fitted(COLUMNS, width, everything=True)) == len(COLUMNS)
+
+
+def test_what_is_not_known_of_a_launch_is_left_out() -> None:
+    assert kernel_facts({"kernel": "copy", "grid_x": None}, "launch").plain == "copy\n"
+    assert kernel_facts({"kernel": "gemm", "grid_x": 4, "grid_y": 2}, "launch").plain == "gemm\n\ngrid  4×2"
 
 
 def test_pages_are_asked_for_once_and_the_oldest_are_dropped() -> None:

@@ -192,7 +192,7 @@ def kernel_facts(row: Mapping[str, Any], level: Level) -> Content:
         chosen = (*_ALWAYS[:3], *_SUMS, *_WORK[:-1])
     facts: list[Fact] = [(name, write(row[key])) for name, key, write in chosen if row.get(key) is not None]
     if level in {"signature", "launch"}:
-        facts[5:5] = [("grid", extent(row, "grid")), ("block", extent(row, "block"))]
+        facts[5:5] = [(what, size) for what in ("grid", "block") if (size := extent(row, what)) is not None]
     return lines([(title, None), ("", None), *facts])
 
 
