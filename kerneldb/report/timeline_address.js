@@ -10,17 +10,22 @@ const Address = (() => {
       window.addEventListener("hashchange", () => this.go());
     }
 
-    /* The view, and the event or the range that is chosen; nothing of a whole trace in which nothing is chosen. */
+    /* The view, what is searched for, the lanes that are asked for, and the event or the range that is chosen; nothing of a whole trace without these. */
     words() {
       const {from, to, end, chosen, range, data} = this.view, told = (t) => Math.round(t - data.zero);
-      if (!chosen && !range && from <= 0 && to >= end) return "";
+      const typed = Object.entries(this.boxes()).filter(([, box]) => box.value.trim());
+      if (!chosen && !range && !typed.length && from <= 0 && to >= end) return "";
       const words = new URLSearchParams({...(data.trace ? {trace: data.trace} : {}), from: told(from), to: told(to)});
+      for (const [name, box] of typed) words.set(name, box.value);
       if (chosen) {
         const {lane, i} = chosen;
         for (const [name, value] of Object.entries({lane: lane.lane, place: lane.place, start: told(lane.start[i]), duration: lane.length[i]})) words.set(name, value);
       } else if (range) words.set("range", range.map(told).join(" "));
       return words.toString();
     }
+
+    /* Where text is typed, by its name in the address: a search, and words of the titles of lanes. */
+    boxes() { return {search: this.view.search, lanes: this.view.sought}; }
 
     /* The view may have changed: its address changes when it rests. */
     later() {
@@ -40,6 +45,11 @@ const Address = (() => {
       const view = this.view, words = new URLSearchParams(location.hash.slice(1));
       const at = (text) => Number(text) + view.data.zero, [from, to] = ["from", "to"].map((name) => at(words.get(name)));
       if ((words.get("trace") ?? "") !== view.data.trace || !words.has("from") || !(to > from)) return;
+      for (const [name, box] of Object.entries(this.boxes())) {
+        if (box.value === (words.get(name) ?? "")) continue;
+        box.value = words.get(name) ?? "";
+        box.dispatchEvent(new Event("input"));
+      }
       view.box.scrollIntoView({block: "start"});
       view.show(from, to);
       view.paint();

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlencode
 
 import pytest
 
@@ -147,6 +148,28 @@ def test_the_address_keeps_what_is_seen(page: Page, stacks_address: str) -> None
     page.run(f"location.hash = {json.dumps(chosen)}")
     page.run(f"new Promise((done) => {{ const look = () => {VIEW}.chosen ? done() : setTimeout(look, 20); look(); }})")
     assert page.run(SEEN)[3] == saw[3]
+
+
+def test_the_address_keeps_what_is_typed(page: Page, stacks_address: str) -> None:
+    """A search and the lanes that are asked for, beside the view and the event; an address without them ends both."""
+    typed = {"search": "aten::mm, <b>&lanes=x#", "lanes": "operators"}
+    for box, text in (("search", "aten::mm"), ("sought", typed["lanes"])):
+        page.run(f"{VIEW}.{box}.value = {json.dumps(text)}; {VIEW}.{box}.dispatchEvent(new Event('input'))")
+    page.press("n")
+    found = f"[{VIEW}.search.value, {VIEW}.sought.value, {VIEW}.hits.words(), {VIEW}.hits.at, {VIEW}.arranged().length]"
+    saw, fragment, chosen = page.run(found), kept(page), page.run(SEEN)[3]
+    assert (saw[:2], saw[3], chosen) == (["aten::mm", "operators"], 0, "aten::mm")
+    for address in (fragment, f"#trace={TRACE}&from=1000&to=9000&{urlencode(typed)}"):
+        page.go("about:blank", "null")
+        page.go(stacks_address + address)
+        if address == fragment:
+            assert (page.run(found), page.run(SEEN)[3]) == (saw, chosen)
+        else:
+            assert page.run(found)[:3] == [typed["search"], typed["lanes"], "0 events"]
+        assert parse_qs(kept(page)) == parse_qs(address)
+    changed = "new Promise((done) => addEventListener('hashchange', () => done(), {once: true}))"
+    page.run(f"(location.hash = 'trace={TRACE}&from=1000&to=9000', {changed})")
+    assert page.run(found)[:3] == ["", "", ""]
 
 
 @pytest.mark.parametrize("said", ["trace=another&from=1&to=9", f"trace={TRACE}&from=x&to=9", "from=5&to=9"])
