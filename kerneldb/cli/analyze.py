@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kerneldb.cli.console import emit_rows, note, note_nothing, note_repeated
-from kerneldb.cli.lacking import note_unknown
+from kerneldb.cli.lacking import note_unknown, note_unsplit
 from kerneldb.cli.options import (
     READ_WAIT_S,
     Grouping,
@@ -246,6 +246,7 @@ def critical_path(asked: Asked, *, by: str, without: tuple[str, ...]) -> None:
     if not len(result) and not note_nothing(database, asked.where, asked.traces):
         note(NOTHING["critical_path"])
     note_unknown(by, result)
+    note_unsplit(result, "cause")
     if asked.output.format == "table" and len(set(result.to_arrow()["job"].to_pylist())) == 1:
         result = result.without("job")
     emit_rows(result, asked.output, asked.limit if by == "steps" else 0, ROWS)

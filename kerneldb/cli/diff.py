@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kerneldb.cli.console import emit_rows, note
-from kerneldb.cli.lacking import FORWARD_ONLY, note_unknown
+from kerneldb.cli.lacking import FORWARD_ONLY, note_unknown, note_unsplit
 from kerneldb.cli.options import (
     READ_WAIT_S,
     conditions,
@@ -166,7 +166,9 @@ def _by(
         note(f"{FORWARD_ONLY}, kerneldb report --compare")
     if output.format == "table":
         table = (table if everything else _without(table, "change", ("unchanged",))).rename_columns({"name": by})
-        table = table.drop_columns([*OF_LAUNCHES]) if by == "cause" else table
+        if by == "cause":
+            table = table.drop_columns([*OF_LAUNCHES])
+            note_unsplit(Result(table), by)
     emit_rows(Result(table), output, limit, ROWS, "delta_ns", "count_delta_ns", "mean_delta_ns")
 
 

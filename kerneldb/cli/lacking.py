@@ -40,6 +40,15 @@ UNKNOWN: Final = {
 """By what an answer is asked for, and what to do where none of its launches has that."""
 OUTSIDE: Final = frozenset({None, "(outside of modules)", "(before the recording)"})
 """What stands for a part that is not known."""
+UNSPLIT_CAUSES: Final = frozenset({"unsplit", "communication: unsplit"})
+
+
+def note_unsplit(result: Result, column: str) -> None:
+    """Say what `unsplit` means, where it is one of the causes in `column`."""
+    from kerneldb.report.wording import UNSPLIT
+
+    if column in result.columns and UNSPLIT_CAUSES & set(result.to_arrow()[column].to_pylist()):
+        note(f"unsplit: {UNSPLIT}")
 
 
 def note_unknown(by: str | None, result: Result, column: str | None = None) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kerneldb.cli.console import emit_rows, note, plural
-from kerneldb.cli.lacking import note_unknown
+from kerneldb.cli.lacking import note_unknown, note_unsplit
 from kerneldb.cli.options import READ_WAIT_S, open_database, output_options, trace_names
 from kerneldb.cli.root import cli, program, refuse
 from kerneldb.output.tables import terminal_width
@@ -47,7 +47,7 @@ def why(traces: tuple[str, ...], *, named: tuple[str, ...], budget: bool, by: st
     and which command shows more. Without TRACE: the traces with most GPU time. Formats for programs have a row per
     sentence; --budget has the times behind them (docs/why.md), each summed over n pieces of time: needed is what the
     work of a row takes at the peaks of the GPU, lost the rest. Communication is unsplit, waiting and transfer together,
-    where not all ranks are in the database.
+    where not all ranks are in the database, and where it is a send or receive.
 
     \b
       kerneldb why
@@ -66,6 +66,7 @@ def why(traces: tuple[str, ...], *, named: tuple[str, ...], budget: bool, by: st
     if budget:
         result = database.wall_time(by, traces=chosen)
         note_unknown(by, result, "name")
+        note_unsplit(result, "cause")
         if by is None and output.format == "table":
             result = result.without("name")
         emit_rows(result, output, None, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kerneldb.report.model import Column, Plan
+from kerneldb.report.wording import UNSPLIT
 
 COUNT: Final = Column("n", "launches", "count")
 TOTAL: Final = Column("total_ns", "GPU time", "ns")
@@ -89,7 +90,7 @@ WALL: Final = Plan(
     (
         DEVICE,
         Column("part", "part"),
-        Column("cause", "cause"),
+        Column("cause", "cause", words=(("unsplit", UNSPLIT),)),
         Column("n", "pieces", "count"),
         Column("wall_ns", "time", "ns"),
         Column("share_pct", "share", "percent"),

@@ -24,6 +24,8 @@ class Column:
     kind: Literal["text", "code", "shapes", "count", "ns", "bytes", "percent", "number", "rate"] = "text"
     over: str = ""
     """Why a percentage may be over 100; such values are kept and marked, with this as a note below the table."""
+    words: tuple[tuple[str, str], ...] = ()
+    """Values that need an explanation, each with one: a note below a table that has them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -140,11 +142,17 @@ def is_over(column: Column, value: Any) -> bool:
 
 
 def notes(table: Table) -> list[str]:
-    """What stands below a table: why marked values are over 100 %."""
+    """What stands below a table: why marked values are over 100 %, and what words in it mean."""
     marked = [
         column.over for column in table.columns if any(is_over(column, row.get(column.name)) for row in table.rows)
     ]
-    return [f"* over 100 %: {reason}" for reason in dict.fromkeys(marked)]
+    explained = [
+        f"{word}: {meaning}"
+        for column in table.columns
+        for word, meaning in column.words
+        if any(row.get(column.name) == word for row in table.rows)
+    ]
+    return [f"* over 100 %: {reason}" for reason in dict.fromkeys(marked)] + explained
 
 
 def is_number(column: Column) -> bool:

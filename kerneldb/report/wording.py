@@ -284,6 +284,13 @@ def reserved(row: Row) -> Mapping[str, str]:
     }
 
 
+UNSPLIT: Final = (
+    "waiting for other ranks and transfer together: of sends and receives, and of collectives that not all ranks of "
+    "the job have in the database"
+)
+"""What the cause `unsplit` says."""
+
+
 def sent(row: Row) -> Mapping[str, str]:
     """What is known of the time, and how to hide a collective of this name."""
     unknown = "; how much of it is waiting for other ranks is not known without their traces"

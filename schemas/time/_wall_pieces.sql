@@ -2,7 +2,7 @@
 --
 -- From the start of the first launch to the end of the last, so that the pieces of a device add up to span_ns of gpu_time exactly. `part` is computation,
 -- communication (that no computation hides), copy (that neither hides), host (the GPU waited for it), queue (the next launch had been made, but had not
--- started) or unattributed. `cause` is what of it: of communication transfer, waiting for a rank, or unsplit (not all ranks are here); of the host
+-- started) or unattributed. `cause` is what of it: of communication transfer, waiting for a rank, or unsplit (not all ranks show it); of the host
 -- launching, synchronisation, allocation, blocking copy, data loading, garbage collection, loading code, other call or profiler; of the queue dependency
 -- (a wait for an event of another stream), launch latency (the host was late, and then the launch took its time to start) or between launches (it had
 -- been made before). `launch_index` is the launch that ran; of host, queue and unattributed the one that ended the gap. `call` with its columns is what

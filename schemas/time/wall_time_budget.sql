@@ -15,9 +15,9 @@
 --   name VARCHAR: The phase or iteration.
 --   part VARCHAR: computation, communication (that no computation hides), copy (that neither hides), host (the GPU waited for it), queue (the next
 --     launch had been made, but had not started), unattributed, or outside (in the window, but before the first launch or after the last).
---   cause VARCHAR: What of the part. Of computation the category, of copies the kind. Of communication transfer, waiting for a rank, or unsplit (not all
---     ranks are here). Of the host launching, synchronisation, allocation, blocking copy, data loading, garbage collection, loading code, other call or
---     profiler. Of the queue dependency (a wait for an event of another stream), launch latency (after a late call) or between launches.
+--   cause VARCHAR: What of the part. Of computation the category, of copies the kind. Of communication transfer, waiting for a rank, or unsplit (a send
+--     or receive, or not all ranks show it). Of the host launching, synchronisation, allocation, blocking copy, data loading, garbage collection, loading
+--     code, other call or profiler. Of the queue dependency (a wait for an event of another stream), launch latency (after a late call) or between launches.
 --   n BIGINT: Number of stretches of time that are summed.
 --   wall_ns BIGINT [ns]: Their summed length.
 --   share_pct DOUBLE [%]: Share of the time of the device.

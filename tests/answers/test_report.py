@@ -198,6 +198,12 @@ def test_rates_over_100_percent_are_kept_and_marked() -> None:
     assert "over 100 %: the counters of a hit rate" in text
 
 
+def test_a_word_is_explained_below_a_table_that_has_it() -> None:
+    column = Column("cause", "cause", words=(("unsplit", "not told apart"),))
+    for cause, notes in (("unsplit", ["unsplit: not told apart"]), ("transfer", [])):
+        assert model.notes(Table("t", (column,), [{"cause": cause}], "SELECT 1")) == notes
+
+
 @pytest.mark.thorough
 def test_a_kernel_of_several_classes_is_told(shared_data: Path, tmp_path: Path) -> None:
     """One launch of the kernel that was profiled most often is given another SM throughput than was collected."""

@@ -12,6 +12,7 @@ from kerneldb.api import Database
 from kerneldb.cli import cli
 from kerneldb.cli.lacking import UNKNOWN
 from kerneldb.cli.top import GROUPS
+from kerneldb.report.wording import UNSPLIT
 from tests.conftest import made_once
 
 PRINTED = "r23_cuda_gpu_trace"
@@ -28,6 +29,18 @@ def both(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Database:
         kerneldb.open(path).ingest([fixtures / "nsys" / f"{PRINTED}.csv", fixtures / f"{RECORDED}.json.gz"])
 
     return kerneldb.open(made_once(tmp_path_factory, "print_and_recording.duckdb", make))
+
+
+@pytest.fixture(scope="module")
+def exchanging(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Database:
+    """One rank of two, and a program that exchanges nothing."""
+
+    def make(path: Path) -> None:
+        fixtures = root / "tests" / "fixtures"
+        kerneldb.open(path).ingest(fixtures / "exchanges-tp2-h200" / "rank0" / "script.pt.trace.json.gz", name="step")
+        kerneldb.open(path).ingest(fixtures / f"{RECORDED}.json.gz", name="alone")
+
+    return kerneldb.open(made_once(tmp_path_factory, "exchanging.duckdb", make))
 
 
 def said(database: Database, *arguments: str) -> str:
@@ -76,3 +89,16 @@ def test_backward_launches_without_a_module_are_told_of_and_causes_have_no_count
     run = CliRunner().invoke(cli, [*of_this, "diff", "step", "step", "--by", "cause", "--all"])
     assert run.exit_code == 0, run.output
     assert run.stdout.split("\n")[0].split() == ["cause", "total_before", "total_after", "delta"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "explained"),
+    [
+        ("why --budget step", True),
+        ("diff step step --by cause --all", True),
+        ("diff step step --by category", False),
+        ("why --budget alone", False),
+    ],
+)
+def test_unsplit_communication_is_explained_where_it_is(exchanging: Database, asked: str, explained: bool) -> None:
+    assert (f"unsplit: {UNSPLIT}" in said(exchanging, *asked.split())) == explained
