@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from kerneldb.api.recorded import Recorded
     from kerneldb.replay.wire.plan import Item
 
+ROUTES: Final = frozenset({"aten", "triton"})
+"""Those whose calls name their arguments as the recorded ones do."""
 MOST: Final = {"traces": 4, "launches": 5_000}
 """Traces that are looked at, and launches of an iteration: they are rebuilt while the plan is waited for."""
 
 
 def with_distances(con: Connection, recorded: Recorded, items: Sequence[Item]) -> list[Item]:
     """The items with the distances of their inputs, where a trace of the selection tells them."""
-    wanted = {item.id for item in items if item.spec is not None and item.route == "aten"}
+    wanted = {item.id for item in items if item.spec is not None and item.route in ROUTES}
     found = dict(stepping.reuse_of(con, recorded, rows(con, "step_recorded", MOST), wanted)) if wanted else {}
     return [dataclasses.replace(item, reuse=found.get(item.id, ())) for item in items]

@@ -205,8 +205,9 @@ def _earlier(known: Mapping[int, Row], launches: list[Row]) -> Iterator[Candidat
     if calls:
         usual = Counter(row["call_id"] for row in calls).most_common(1)[0][0]
         row = next(row for row in calls if row["call_id"] == usual)
-        place = (row["donor_trace"], row["donor_trace_id"], row["donor_launch_index"])
-        donor = Donor(*place) if None not in place else None
+        donor = (
+            Donor(row["donor_trace"], row["donor_trace_id"], row["donor_launch_index"]) if row["donor_trace"] else None
+        )
         yield Candidate(CallSpec(op_call(row)), row["evidence"], row["confidence"], row["source"], donor)
 
 

@@ -38,6 +38,13 @@ WRAPPING: Final = frozenset({
     "__rshift__", "logical_and", "logical_or", "logical_xor", "xlogy", "logaddexp", "copysign", "heaviside", "hypot",
 })  # fmt: skip
 WRAPPED_VALUES: Final[dict[str, Number]] = {"float64": 1.5, "int64": 2, "bool": True, "complex128": 1 + 1j}
+USUAL_NUMBERS: Final[dict[str, dict[str, Number]]] = {
+    "div": {"float64": 8.0, "int64": 8}, "true_divide": {"float64": 8.0, "int64": 8},
+    "mul": {"float64": 0.5, "int64": 1}, "add": {"float64": 1e-5, "int64": 1},
+}  # fmt: skip
+"""What attention scores are divided by, the halves of activations, what keeps a norm from dividing by zero: with larger
+products and sums the values of a step would grow from layer to layer, until they are NaN.
+"""
 NONE_ALLOWED: Final = frozenset({"Tensor", "Generator"})
 """Types of which None is passed also where it is not optional: a required tensor is then an undefined one."""
 USUAL: Final[dict[str, Number]] = {"dim": -1, "reduction": 1, "ignore_index": -100, "training": True, "train": True}
@@ -134,7 +141,7 @@ def _wrapped_value(problem: Problem, index: int, dtype: str) -> Number:
     around = recorded.or_none(problem.spec.parent)
     if len(around) == len(problem.arguments) and around[index].kind == recorded.SCALAR and around[index].text:
         return recorded.number(around[index].text)
-    return WRAPPED_VALUES[dtype]
+    return USUAL_NUMBERS.get(problem.op.rstrip("_"), WRAPPED_VALUES).get(dtype, WRAPPED_VALUES[dtype])
 
 
 def _least_storage(problem: Problem, index: int) -> int:

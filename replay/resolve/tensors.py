@@ -51,6 +51,7 @@ MASKED: Final = "masked"
 DOMINANT: Final = "dominant"
 GRAM: Final = "gram"
 FACTOR: Final = "factor"
+POOLED: Final = "pooled"
 SHAPED: Final = frozenset({"masked", DOMINANT, GRAM, FACTOR})
 """Kinds that say what the last two dims hold."""
 MATRIX: Final = 2
@@ -95,6 +96,8 @@ class Fill:
     normal        mean, standard deviation           uniform      bounds, high excluded
     integers      bounds, high excluded              constant     the value (low)
     ascending     first and last value, linear       cumulative   first and last of a rounded linear sequence
+    pooled        places that windows over the last dims were taken from, integers from low to high (excluded); `values`
+                  are for each dim its size, and of the window size, step, padding and dilation
     count         random mask with `high` true       empty        left uninitialised
     range         0, 1, 2, … modulo high, from low    values       exactly `values`
     masked        as normal, and above the diagonal of the last two dims the least number of the dtype
@@ -212,6 +215,8 @@ def refill(tensor: Any, spec: TensorSpec, generator: Any = None) -> None:
             flat.view(torch.uint8).random_(0, 256, generator=drawn)
         elif spec.fill.kind in SHAPED | {"normal", "uniform"}:
             _fill_real(flat, spec, drawn)
+        elif spec.fill.kind == POOLED:
+            _pool(tensor, spec.fill.values, drawn)
         else:
             _fill_exact(flat, spec.fill, drawn)
     if spec.fill.kind == MASKED:
@@ -232,6 +237,18 @@ def _shape(tensor: Any, kind: str) -> None:
         diagonal.add_(size)
     else:
         diagonal.add_(size + 1)
+
+
+def _pool(tensor: Any, said: tuple[int, ...], generator: Any) -> None:
+    """Any place of the window that each element was taken from, counted over all dims that have windows."""
+    import torch
+
+    found, last = torch.zeros_like(tensor), len(said) // 5
+    for axis, (size, window, step, padding, gap) in enumerate(zip(*(iter(said),) * 5, strict=True), -last):
+        begins = torch.arange(tensor.shape[axis], device=tensor.device) * step - padding
+        within = torch.empty_like(tensor).random_(0, window, generator=generator) * gap
+        found = found * size + (within + begins.reshape(-1, *(1,) * (-1 - axis))).clamp_(0, size - 1)
+    tensor.copy_(found)
 
 
 def hide(scores: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from kerneldb.replay.resolve import outcomes, recorded
 from kerneldb.replay.resolve.recorded import Argument, Number
-from kerneldb.replay.resolve.tensors import DOMINANT, FACTOR, GRAM, INTEGERS, MASKED, SHAPED, Fill, Shape
+from kerneldb.replay.resolve.tensors import DOMINANT, FACTOR, GRAM, INTEGERS, MASKED, POOLED, SHAPED, Fill, Shape
 from kerneldb.replay.wire.plan import OpCall
 
 ACTIVATION: Final = Fill("normal", 0.0, 1.0)
@@ -33,6 +33,7 @@ TRIANGULAR: Final = Fill(FACTOR)
 SAFE_INDEX: Final = Fill("constant", 0)
 SAFE_INTEGER: Final = Fill("constant", 1)
 MATRIX: Final = 2
+SPACE: Final = 3
 PACKED: Final = 3
 LARGEST: Final = 1 << 40
 SPAN: Final = {"signed char": 1 << 7, "unsigned char": 1 << 8, "short int": 1 << 15, "bool": 2,
@@ -294,6 +295,25 @@ def _added(known: Known) -> Fill:
     return WEIGHT if 1 == len(known.dims("other")) < len(known.dims("self")) else ACTIVATION
 
 
+def _windows(known: Known) -> Fill:
+    """Where in each window the largest element was: places elsewhere are skipped (0.78 of the time, on an H200)."""
+    axes = SPACE if "3d" in known.op else MATRIX
+    sizes = known.dims("self")[-axes:]
+    places, window = max(math.prod(sizes), 1), _each_dim(known, "kernel_size", (), axes)
+    if len(sizes) < axes or not window:
+        return Fill("integers", 0, places)
+    of_each = (("stride", window), ("padding", (0,) * axes), ("dilation", (1,) * axes))
+    said = zip(sizes, window, *(_each_dim(known, name, default, axes) for name, default in of_each), strict=True)
+    return Fill(POOLED, 0, places, tuple(itertools.chain(*said)))
+
+
+def _each_dim(known: Known, name: str, default: Shape, axes: int) -> Shape:
+    """A size for all dims, or one for each."""
+    argument = known.named.get(name)
+    found = recorded.integers(argument.text) if argument is not None else ()
+    return found * axes if len(found) == 1 else found if len(found) == axes else default
+
+
 def _slots(known: Known) -> Fill:
     dims = known.first("key_cache", "k_cache", "kv_cache")
     return Fill("range", 0, max(dims[0], 1)) if dims else SAFE_INDEX
@@ -382,7 +402,8 @@ OPERATOR_RULES: Final[dict[str, dict[str, Rule]]] = {
     "_jagged_to_padded_dense_forward": {"offsets": lambda known: Fill("cumulative", 0, known.size("values", 0))},
     "_linalg_check_errors": {"info": Fill("constant", 0)},
     "_test_check_tensor": {"self": TRUE},
-    **_each(("max_pool2d_with_indices_backward", "adaptive_max_pool2d_backward", "max_unpool2d"), {
+    **_each(("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward"), {"indices": _windows}),
+    **_each(("adaptive_max_pool2d_backward", "max_unpool2d"), {
         "indices": below(lambda known: known.size("self", -1) * known.size("self", -2))}),
     **_each(("ctc_loss", "_ctc_loss"), {
         "targets": lambda known: Fill("integers", 1, max(known.size("log_probs", -1), 2)),

@@ -166,7 +166,8 @@ def build(kernel: Launchable, call: OpCall, text: str, device: str) -> KernelCal
             fill = ZERO if ZEROED.match(name) else drawn
             spec = TensorSpec(one.dims, one.strides, dtype, fill)
             tensor = make(spec, device, generator(device, 0))
-            inputs.append(Input(name, tensor, spec, distinct(spec.dims, spec.strides) * tensor.element_size()))
+            held = distinct(spec.dims, spec.strides) * tensor.element_size()
+            inputs.append(Input(name, tensor, spec, held, (place, 0)))
             values.append(inputs[-1].tensor)
         else:
             values.append(_scalar(one, name))

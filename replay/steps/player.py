@@ -13,7 +13,6 @@ are replaced by tensors that are.
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,28 +20,19 @@ from typing import Any, Final
 
 from kerneldb.replay.errors import FAILURES, Reason, UnresolvedCallError, first_line
 from kerneldb.replay.resolve.calls import ResolvedCall, Settings, generator
-from kerneldb.replay.resolve.recorded import short_name
-from kerneldb.replay.resolve.tensors import INTEGERS, Fill, TensorSpec, make, refill, tensors, torch_dtype, torch_name
+from kerneldb.replay.resolve.tensors import Fill, TensorSpec, make, refill, tensors, torch_dtype, torch_name
 from kerneldb.replay.routes import find
 from kerneldb.replay.routes.aten import AtenRoute, on_paper
 from kerneldb.replay.routes.base import Call
 from kerneldb.replay.routes.triton import KernelCall
 from kerneldb.replay.steps import exchanges
 from kerneldb.replay.steps.exchanges import ALONE_IN_STEP, StepExchange, Together
+from kerneldb.replay.steps.given import Meanings
 from kerneldb.replay.steps.prepared import Clock, Fills, Prepared, Program
 from kerneldb.replay.steps.streams import Lanes, scheduled
 from kerneldb.replay.wire.plan import Item
 from kerneldb.replay.wire.steps import UNKNOWN, Exchange, Step, StepCall, Tensor
 
-PLAIN: Final = Fill("normal", 0.0, 1.0)
-WEIGHT: Final = Fill("normal", 0.0, 0.02)
-GAIN: Final = Fill("normal", 1.0, 0.02)
-FROM_BEFORE: Final = {0: GAIN, 1: GAIN, 2: WEIGHT, 3: WEIGHT}
-"""What was there before the step and has no other meaning, by its number of dims; images and caches have more."""
-VARIANCE: Final = Fill("uniform", 0.01, 1.0)
-"""Of what a square root is taken of, as an optimizer does: below zero, all parameters would be no numbers soon."""
-ROOTS: Final = frozenset({"sqrt", "sqrt_", "_foreach_sqrt", "_foreach_sqrt_"})
-COPY: Final = "aten::copy_"
 OPTIONS: Final = 12
 INFERRED: Final = "inferred from dims"
 
@@ -74,6 +64,7 @@ class Player:
         self.attempts: Counter[str] = Counter()
         self.notes: Counter[str] = Counter()
         self.prepared: list[Prepared] = []
+        self._meanings = Meanings(step, self.prepared)
         self.result: Any = None
         self.keeps_result = False
         self._clock = Clock(device)
@@ -97,6 +88,7 @@ class Player:
     def prepare(self) -> None:
         """Choose for each call how it is made, by the attempts; what was made for earlier ones is dropped."""
         self.prepared = [self._prepared(call) for call in self.step.calls]
+        self._meanings = Meanings(self.step, self.prepared)
 
     def stand_in(self, name: str, item: Item) -> None:
         """Let the calls of an item be made as those of another one, which is to launch its kernels."""
@@ -396,12 +388,8 @@ class Player:
         if not self.step.storages[storage].given and self.step.storages[storage].bytes:
             self.notes["tensors that no call of the step made"] += 1
         name = str(self._dtypes[place]).removeprefix("torch.")
-        fill = PLAIN if spec is None else spec.fill
+        fill = self._meanings.fill(place, name, spec)
         tensor = self.step.tensors[place]
-        if fill == PLAIN and self.step.storages[storage].given:
-            fill = VARIANCE if storage in self._rooted else FROM_BEFORE.get(len(tensor.dims), PLAIN)
-        if name in INTEGERS and fill.kind in {"normal", "uniform", "constant"}:
-            fill = self._copied_for(storage) or (fill if fill.kind == "constant" else Fill("constant", 0))
         view = self._viewed(place, tensor)  # what its last dims hold is of this view
         self._given[storage] = view, TensorSpec(tensor.dims, tensor.strides, name, fill)
         self._refill(*self._given[storage])
@@ -414,30 +402,6 @@ class Player:
         for storage, (view, spec) in self._given.items():
             if storage in self._kept and view.is_floating_point():
                 self._refill(view, spec)
-
-    @functools.cached_property
-    def _rooted(self) -> set[int]:
-        """The storages that square roots are taken of."""
-        named = [(call, how.resolved) for call, how in zip(self.step.calls, self.prepared, strict=True)]
-        calls = [
-            call for call, made in named if made is not None and short_name(made.overload.name.split(".")[0]) in ROOTS
-        ]
-        return {self.step.tensors[one].storage for call in calls for one in call.inputs[0] if one != UNKNOWN}
-
-    def _copied_for(self, storage: int) -> Fill | None:
-        """How integers are drawn that the step only copies: as what takes a copy needs them, such as indices."""
-        copies = set[int]()
-        for call, how in zip(self.step.calls, self.prepared, strict=True):
-            taken = [[self.step.tensors[one].storage for one in slots if one != UNKNOWN] for slots in call.inputs]
-            if how.resolved is None:
-                continue
-            if how.resolved.overload.name.startswith(COPY) and taken[1:2] == [[storage]]:
-                copies.update(taken[0])
-                continue
-            for value, storages in zip(how.resolved.values, taken, strict=False):
-                if isinstance(value, TensorSpec) and copies.intersection(storages) and value.fill.kind == "integers":
-                    return value.fill
-        return None
 
     def _free(self, storage: int) -> None:
         self._storages.pop(storage, None)

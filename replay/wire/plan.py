@@ -97,11 +97,14 @@ class CallSpec:
 
 @dataclass(frozen=True, slots=True)
 class Donor:
-    """A recorded launch that another one takes its call from: its trace, and its `launch_index` there."""
+    """What another launch takes its call from: a recorded launch, by its trace and its `launch_index` there.
+
+    `launch_index` is None where the trace is that of a capture: its calls are recorded, their kernels did not run.
+    """
 
     trace: str
     trace_id: str
-    launch_index: int
+    launch_index: int | None
 
 
 @dataclass(frozen=True, slots=True)

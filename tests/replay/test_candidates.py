@@ -50,6 +50,12 @@ def test_wrapped_number_takes_the_value_of_the_call_around() -> None:
     assert first(spec("aten::div", tensor([2], HALF), tensor([], "double"), parent=around)).args[1] == 8.0
 
 
+@pytest.mark.parametrize(("op", "number"), [("mul", 0.5), ("mul_", 0.5), ("div", 8.0), ("add", 1e-5), ("sub", 1.5)])
+def test_unknown_numbers_do_not_make_values_grow(op: str, number: float) -> None:
+    alpha = [scalar(1)] if op in {"add", "sub"} else []
+    assert first(spec(f"aten::{op}", tensor([2], HALF), tensor([], "double"), *alpha)).args[1] == number
+
+
 def test_texts_are_enumerated() -> None:
     built = list(candidates(spec("aten::gelu", A, ABSENT), "cpu", hidden=False))
     assert [one.kwargs["approximate"] for one in built] == ["none", "tanh"]

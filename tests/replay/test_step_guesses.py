@@ -10,6 +10,7 @@ from typing import Any
 import kerneldb
 from kerneldb.api.planning import Request
 from kerneldb.recordings import NAME, Part, Recording, Traced
+from kerneldb.replay.wire import plan as wire
 from kerneldb.replay.wire.steps import Step
 
 FILL = (
@@ -131,6 +132,16 @@ def test_the_calls_of_a_graph_are_those_of_its_capture(tmp_path: Path) -> None:
     assert (filling.candidates, product.candidates, step.unplanned) == ((), (), 0)
     assert step.method == "execution trace"
     assert [list(step.tensors[one].dims) for listed in step.calls[1].inputs for one in listed] == [[64, 64]] * 2
+
+
+def test_a_plan_of_calls_alone_takes_those_of_the_capture_and_can_be_read(tmp_path: Path) -> None:
+    """Kernels of a capture did not run: its calls have no launch to name."""
+    planned(tmp_path / "recording", capture=True)
+    with kerneldb.open(tmp_path / "recording" / "k.duckdb") as opened:
+        made = opened.plan_replay(Request(traces=("one-step-cuda-graph",))).plan
+    wire.write(made, tmp_path / "alone.plan")
+    donors = [one.donor for item in wire.read(tmp_path / "alone.plan").items for one in item.candidates]
+    assert {(one.trace, one.launch_index) for one in donors if one} == {("one-step-cuda-graph-capture", None)}
 
 
 def test_calls_alone_know_when_their_inputs_were_used(tmp_path: Path) -> None:

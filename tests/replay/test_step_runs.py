@@ -120,6 +120,46 @@ def test_what_a_model_has_before_the_step_has_values_as_in_models() -> None:
     assert float(taken.std()) == pytest.approx(1.0, abs=0.1)
 
 
+def test_indices_that_are_copied_twice_are_drawn_as_what_takes_them_asks() -> None:
+    """Labels that are shifted and masked become the tokens of a decoder."""
+    copied = item("copy", "aten::copy_", [[5], [5], []], ["long int", "long int", "Scalar"], ["", "", "False"])
+    taken = item("take", "aten::index_select", [[900, 2], [], [5]], ["float", "Scalar", "long int"], ["", "0", ""])
+    calls = (
+        StepCall("copy", ((1,), (0,), ()), (1,), recorded_ns=(5,)),
+        StepCall("copy", ((2,), (1,), ()), (2,), recorded_ns=(5,)),
+        StepCall("take", ((3,), (), (2,)), (4,), recorded_ns=(5,)),
+    )
+    sizes = (Storage(40, given=True), Storage(40), Storage(40), Storage(7200, given=True), Storage(40))
+    tensors = (
+        *(Tensor(place, (5,), (1,), "long int") for place in range(3)), Tensor(3, (900, 2), (2, 1)),
+        Tensor(4, (5, 2), (2, 1)),
+    )  # fmt: skip
+    player = Player(
+        Step("s", "trace", "t1", "execution trace", sizes, tensors, calls), {"copy": copied, "take": taken}, "cpu"
+    )
+    player.prepare()
+    rehearse(player, lambda _: None, lambda: None)
+    assert not player.filled
+    assert len(set(player.view(0).tolist())) > 1
+
+
+def test_the_first_call_that_makes_nan_is_said() -> None:
+    """0 / 0, and what is added to it: only the first is named."""
+    divided = item("divide", "aten::div", [[4, 4], [4, 4]], ["float", "float"])
+    calls = (
+        StepCall("divide", ((0,), (1,)), (2,), recorded_ns=(5,)),
+        StepCall("add", ((2,), (1,), ()), (2,), recorded_ns=(5,)),
+    )
+    player = Player(step(*calls), {**ITEMS, "divide": divided}, "cpu")
+    player.prepare()
+    player.view(0).zero_()
+    player.view(1).zero_()
+    rehearse(player, lambda _: None, lambda: None)
+    assert [note for note in player.notes if "NaN" in note] == [
+        "aten::div.Tensor: its result holds NaN, which takes less power than numbers do"
+    ]
+
+
 def test_what_is_freed_is_gone_and_nothing_holds_it() -> None:
     player = played(step(StepCall("mm", ((0,), (1,)), (2,), frees=(2,), recorded_ns=(5,))))
     player.run()

@@ -8,7 +8,7 @@ import pytest
 from kerneldb.replay.errors import UnresolvedCallError
 from kerneldb.replay.resolve import tensors
 from kerneldb.replay.resolve.calls import generator, require_memory
-from kerneldb.replay.resolve.tensors import TORCH_NAMES, Fill, TensorSpec
+from kerneldb.replay.resolve.tensors import POOLED, TORCH_NAMES, Fill, TensorSpec
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -117,3 +117,14 @@ def test_inputs_that_take_too_much_of_the_host_memory_are_refused(monkeypatch: p
     for value, device in (([large], "cpu"), (replace(large, place="pinned"), "cuda"), (several, "cpu")):
         with pytest.raises(UnresolvedCallError, match=said):
             require_memory([value], device)
+
+
+def test_places_of_pooled_windows_are_in_the_windows() -> None:
+    """As max_pool2d says them for the same sizes: no row and no column is further off than the window is wide."""
+    image = torch.randn(2, 3, 9, 11)
+    _, places = torch.nn.functional.max_pool2d(image, 3, 2, 1, return_indices=True)
+    fill = Fill(POOLED, 0, 99, (9, 3, 2, 1, 1, 11, 3, 2, 1, 1))
+    dims = tuple(places.shape)
+    drawn = tensors.make(TensorSpec(dims, tensors.contiguous(dims), "int64", fill), "cpu")
+    assert int((drawn // 11 - places // 11).abs().max()) == int((drawn % 11 - places % 11).abs().max()) == 2
+    assert len(drawn.unique()) > len(places[0, 0].flatten())

@@ -75,6 +75,13 @@ def test_distances_of_the_recording_go_before_the_meaning() -> None:
     assert by_distance(((FAR,), (NEAR,)), "[[4, 8], [4, 8]]", left, weight, op="aten::mm") == ["cold", "fresh"]
 
 
+def test_launches_of_triton_go_by_distances_too() -> None:
+    call = OpCall("triton_poi_fused_add_0", input_dims="[[4, 8], [4, 8], []]")
+    item = Item("i", "triton", CallSpec(call), reuse=((FAR,), (NEAR,), ()))
+    listed = [argument("in_ptr0", 4, 8, place=(0, 0)), argument("out_ptr0", 4, 8, place=(1, 0))]
+    assert [role.value for role in roles(item, listed, "mixed", L2)] == ["cold", "fresh"]
+
+
 TWO = "[[4, 8], [4, 8]]"
 
 
