@@ -26,6 +26,9 @@ the next run has left the cache or never entered it, and its lines are clean. A 
 full of dirty lines, whose write-back is charged to the kernel (10–24 % measured). Fresh inputs are rewritten in place,
 as by the kernel before; those that the call itself changes are restored, so that values cannot drift towards inf or
 denormals over the runs.
+
+`Layouts` keeps their dims. An out= tensor of other dims grows in the first call, which copies what it held into larger
+memory; the next one finds it large enough. A recorded call is the first one with its tensors, so each run is.
 """
 
 from __future__ import annotations
@@ -190,6 +193,37 @@ class Sets:
         self._ring, self._saved = [], []
 
 
+class Layouts:
+    """Dims, strides and memory of the inputs of a call before it ran for the first time."""
+
+    def __init__(self, call: Call) -> None:
+        held = (one.tensor for one in call.inputs if _strided(one.tensor))
+        self._held = [(tensor, _layout(tensor), tensor.untyped_storage().nbytes()) for tensor in held]
+
+    @property
+    def changed(self) -> bool:
+        """Whether an input has other dims or another size of memory now."""
+        return bool(self._changed())
+
+    def put_back(self) -> None:
+        """Give the inputs their dims again, and those that have grown new memory, which is not initialised."""
+        import torch
+
+        for tensor, (offset, dims, strides), size in self._changed():
+            storage = tensor.untyped_storage()
+            if storage.nbytes() != size:
+                storage = torch.empty(size, dtype=torch.uint8, device=tensor.device).untyped_storage()
+            with torch.no_grad():
+                tensor.set_(storage, offset, dims, strides)
+
+    def _changed(self) -> list[tuple[Any, tuple[Any, ...], int]]:
+        return [
+            (tensor, layout, size)
+            for tensor, layout, size in self._held
+            if _layout(tensor) != layout or tensor.untyped_storage().nbytes() != size
+        ]
+
+
 class Flush:
     """Reads a buffer of three times the L2, which leaves nothing else in the cache and nothing dirty."""
 
@@ -231,9 +265,17 @@ def ring_copies(size: int, l2_bytes: int) -> int:
 
 
 def _movable(tensor: Any) -> bool:
+    return bool(_strided(tensor) and tensor.numel() and tensor.untyped_storage().nbytes())
+
+
+def _strided(tensor: Any) -> bool:
     import torch
 
-    return bool(tensor.layout == torch.strided and tensor.numel() and tensor.untyped_storage().nbytes())
+    return bool(tensor.layout == torch.strided)
+
+
+def _layout(tensor: Any) -> tuple[Any, ...]:
+    return tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride())
 
 
 def _copied(tensor: Any) -> Any:

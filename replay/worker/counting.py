@@ -27,7 +27,7 @@ from kerneldb.errors import KerneldbError
 from kerneldb.replay import facts, processes, routes
 from kerneldb.replay.errors import FAILURES, first_line
 from kerneldb.replay.measure.energy.loads import built
-from kerneldb.replay.measure.inputs import Flush, Sets, roles
+from kerneldb.replay.measure.inputs import Flush, Layouts, Sets, roles
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.messages import Begin, Broken, Counted, Done, Job, Ready, Sender, Unusable
@@ -187,9 +187,11 @@ class _Gpu(_Device):
 
     def run(self, name: str, item: Item, attempt: int) -> None:
         call = built(item, attempt, self._options.device)
+        layouts = Layouts(call)
         for _ in range(max(self._options.warmup, 1)):
             call.call()
         self._cuda.synchronize()
+        layouts.put_back()
         given = roles(item, call.inputs, getattr(call, "cache", None) or self._options.cache, self._l2)
         memory = int(0.25 * self._cuda.mem_get_info()[0])
         sets = Sets(call, given, runs=1, l2_bytes=self._l2, memory_bytes=memory)

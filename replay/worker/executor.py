@@ -28,7 +28,7 @@ from kerneldb.replay import routes
 from kerneldb.replay.errors import UnresolvedCallError
 from kerneldb.replay.facts import Monitor
 from kerneldb.replay.measure import loops
-from kerneldb.replay.measure.inputs import Flush, Sets, roles, written
+from kerneldb.replay.measure.inputs import Flush, Layouts, Sets, roles, written
 from kerneldb.replay.measure.loops import smallest_sample, spread
 from kerneldb.replay.options import Options
 from kerneldb.replay.routes import grades
@@ -249,11 +249,12 @@ class GpuExecutor(Executor):
     def rehearse(self, call: Call, item: Item, label: str, runs: int) -> Ring:
         """Warm up, then run marked, each time with the cache state put in place."""
         # Load code, make workspaces; returns the wall time of the last call, waited for, in nanoseconds.
-        started = time.perf_counter_ns()
+        started, layouts = time.perf_counter_ns(), Layouts(call)
         for _ in range(max(self._options.warmup, 1)):
             started = time.perf_counter_ns()
             call.call()
             self._cuda.synchronize()
+            layouts.put_back()
         once_ns = float(time.perf_counter_ns() - started)
         runs = max(smallest_sample(), min(runs, int(loops.CAP_NS / max(once_ns, 1))))
         sets = self._sets(call, item, runs)
@@ -264,6 +265,7 @@ class GpuExecutor(Executor):
                 self._flush()
             self._disturb_caches()
             sets.advance()
+            layouts.put_back()
             sets.touch()
             if self._options.spacing == "idle":
                 self._cuda.synchronize()
@@ -271,6 +273,7 @@ class GpuExecutor(Executor):
                 call.call()
         self._cuda.synchronize()
         sets.reset()
+        layouts.put_back()
         return Ring(sets.cold_bytes, sets.copies)
 
     def judge(self, item: Item, call: Call, attempt: int, marked: Sequence[Marked]) -> Verdict:
@@ -291,9 +294,12 @@ class GpuExecutor(Executor):
         if verdict.waits:
             return Timed(note="waits for the device, which a CUDA graph cannot")
         calls = loops.calls_per_graph(time_.median_ns, loops.MOST_CALLS_IN_PLACE if written(call) else loops.MOST_CALLS)
-        sets = self._sets(call, item, calls)
+        sets, layouts = self._sets(call, item, calls), Layouts(call)
         try:
             loop = loops.GraphLoop(call, sets, calls)
+            if layouts.changed:
+                loop.close()
+                return Timed(note="its results grow in the first call, and no more in a loop")
             cost = loops.graph_samples(loop, sets, self._flush)
             loop.replay()  # the device is busy while it is read
             state = self._monitor.state()

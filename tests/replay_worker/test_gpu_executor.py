@@ -142,6 +142,33 @@ def test_what_waits_is_not_captured(happened: Recorder) -> None:
     assert "waits" in str(executor.measure(call, item("i", "aten", MM), verdict).note)
 
 
+RESIZING = spec("aten::special_exp2", tensor([2, 2, 3, 3]), tensor([3, 3]))
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_results_are_as_small_in_each_run_as_they_were_recorded(happened: Recorder) -> None:
+    """An H200 recorded a copy of the 36 bytes that `out` held before it grew: a second call makes none."""
+    call, seen = first(RESIZING), []
+    out = call.inputs[1].tensor
+    plain = call.function
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        seen.append((tuple(out.shape), out.untyped_storage().nbytes()))
+        return plain(*args, **kwargs)
+
+    call.function = function
+    opened(runs=6).rehearse(call, item("i", "aten", RESIZING), "0", 6)
+    assert seen == [((3, 3), 36)] * 7
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_results_that_grow_have_no_time_in_a_loop(happened: Recorder) -> None:
+    executor, call = opened(), first(RESIZING)
+    verdict = executor.judge(item("i", "aten", RESIZING, kernel()), call, 0, [run(GEMM)] * 6)
+    timed = executor.measure(call, item("i", "aten", RESIZING), verdict)
+    assert (timed.loop, timed.note) == (None, "its results grow in the first call, and no more in a loop")
+
+
 def test_an_error_that_survives_is_a_broken_device(happened: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     executor = opened()
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kerneldb.replay.measure.inputs import Role, Sets, written
+from kerneldb.replay.measure.inputs import Layouts, Role, Sets, written
 from kerneldb.replay.resolve import candidates
-from tests.replay.specs import op_call, scalar, spec, tensor, tensors
+from tests.replay.specs import numbers, op_call, scalar, spec, tensor, tensors
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -104,6 +104,27 @@ def test_cold_inputs_without_a_ring_are_restored_too() -> None:
     call.call()
     given.restore()
     assert call.inputs[0].tensor.equal(values)
+
+
+def test_dims_that_a_call_changes_are_put_back_with_their_values() -> None:
+    call = built("aten::t_", tensor([2, 3]))
+    given, tensor_ = call.inputs[0].tensor.clone(), call.inputs[0].tensor
+    layouts = Layouts(call)
+    call.call()
+    assert (tuple(tensor_.shape), layouts.changed) == ((3, 2), True)
+    layouts.put_back()
+    assert tensor_.equal(given)
+    assert not layouts.changed
+
+
+def test_memory_that_a_call_makes_larger_is_small_again() -> None:
+    call = built("aten::resize_", tensor([2, 3]), numbers("[4, 4]"), scalar(0))
+    layouts, tensor_ = Layouts(call), call.inputs[0].tensor
+    for _ in range(2):
+        assert (tuple(tensor_.shape), tensor_.untyped_storage().nbytes()) == ((2, 3), 24)
+        call.call()
+        assert (tuple(tensor_.shape), tensor_.untyped_storage().nbytes()) == ((4, 4), 64)
+        layouts.put_back()
 
 
 def test_lists_are_changed_entry_by_entry() -> None:
