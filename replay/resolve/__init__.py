@@ -48,10 +48,13 @@ def overload_name(spec: CallSpec) -> str:
     return _fitting(renamed.current(spec))[0].name
 
 
-def resolved_calls(spec: CallSpec, device: str = "cuda", *, hidden: bool = True) -> Iterator[ResolvedCall]:
+def resolved_calls(
+    spec: CallSpec, device: str = "cuda", *, hidden: bool = True, kernels: Sequence[str] = ()
+) -> Iterator[ResolvedCall]:
     """The calls that `spec` may have been, on paper: plain ones, best first, then variants of the first by `hidden`.
 
-    `device` is a torch device text. Raises UnresolvedCallError before the first one where there is none.
+    `device` is a torch device text, `kernels` are the names of what the call launched: they tell the dtypes of lists.
+    Raises UnresolvedCallError before the first one where there is none.
     """
     spec = renamed.current(spec)
     best: ResolvedCall | None = None
@@ -59,7 +62,7 @@ def resolved_calls(spec: CallSpec, device: str = "cuda", *, hidden: bool = True)
     for fit in _fitting(spec)[:3]:
         try:
             # One resolved per combination of options; those with the fewest second choices first.
-            problem = Problem(spec, fit, _arguments(spec, (fit,)), device)
+            problem = Problem(spec, fit, _arguments(spec, (fit,)), device, tuple(kernels))
             count = min(len(problem.arguments), len(problem.overload.parameters))
             ranked = [list(enumerate(options(problem, index))) for index in range(count)]
             limited = itertools.islice(itertools.product(*ranked), COMBINATION_LIMIT * COMBINATION_LIMIT)
@@ -76,12 +79,14 @@ def resolved_calls(spec: CallSpec, device: str = "cuda", *, hidden: bool = True)
         yield from variants(best, spec, device)
 
 
-def candidates(spec: CallSpec, device: str = "cuda", *, hidden: bool = True, seed: int = 0) -> Iterator[BuiltCall]:
+def candidates(
+    spec: CallSpec, device: str = "cuda", *, hidden: bool = True, seed: int = 0, kernels: Sequence[str] = ()
+) -> Iterator[BuiltCall]:
     """The calls that `spec` may have been, with their inputs on `device`, best first; each is built when asked for.
 
     Raises UnresolvedCallError where none can be built.
     """
-    return built(resolved_calls(spec, device, hidden=hidden), device, seed)
+    return built(resolved_calls(spec, device, hidden=hidden, kernels=kernels), device, seed)
 
 
 def _fitting(spec: CallSpec) -> list[schema.Overload]:

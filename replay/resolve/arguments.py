@@ -68,12 +68,13 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A recorded call against one overload; `device` is a torch device text."""
+    """A recorded call against one overload; `device` is a torch device text, `kernels` names what it launched."""
 
     spec: CallSpec
     overload: Overload
     arguments: tuple[Argument, ...]
     device: str
+    kernels: tuple[str, ...] = ()
 
     @property
     def op(self) -> str:
@@ -101,7 +102,7 @@ def options(problem: Problem, index: int) -> list[Option]:
         known, name = problem.known(), parameter.name
         return [
             Option([replace(entry, fill=fill_for(known, name, entry.dtype)[0]) for entry in one.entries], one.notes)
-            for one in lists.variants(problem.spec, argument, name)
+            for one in lists.variants(problem.spec, argument, name, problem.kernels)
         ]
     if argument.kind == recorded.SCALAR:
         return [Option(_scalar(problem, parameter, argument), () if argument.text else ("scalar-unknown",))]

@@ -2,6 +2,10 @@
 
 Tensor lists: the profiler records their dims but no dtypes, and nothing at all beyond 30 entries.
 
+A `_foreach_` call that runs as one kernel has one dtype (`can_use_fast_route` of aten/src/ATen/native/ForeachUtils.h),
+which the kernel's name tells: `multi_tensor_apply_kernel<…, UnaryOpFunctor<long, 2, 1, 1>, …>`. One that makes results
+makes each with `empty_strided` before, of which the profiler has dims, strides and dtype.
+
 Index lists (`Tensor?[]`) of index and index_put_: never recorded, but written in the calls that indexing makes.
 
 What make_info of aten/src/ATen/native/TensorAdvancedIndexing.cpp calls: `nonzero` for each mask, `permute` where the
@@ -14,8 +18,9 @@ On a GPU, sums into places (`accumulate`) sort instead: makeLinearIndex of aten/
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
@@ -24,14 +29,23 @@ from kerneldb.replay.errors import Reason, UnresolvedCallError
 from kerneldb.replay.plan.evidence import GRADIENT, OPTIMIZER_PREFIXES
 from kerneldb.replay.resolve import recorded
 from kerneldb.replay.resolve.recorded import INTEGER, Argument
-from kerneldb.replay.resolve.tensors import Fill, Shape, TensorSpec, contiguous, torch_name
+from kerneldb.replay.resolve.tensors import SCALAR_TYPES, TORCH_NAMES, Fill, Shape, TensorSpec, contiguous, torch_name
 from kerneldb.replay.wire.plan import CallSpec, OpCall
 
 ONE_DTYPE: Final = frozenset({
     "cat", "stack", "concat", "concatenate", "hstack", "vstack", "dstack", "column_stack", "row_stack", "_foreach_norm",
 })  # fmt: skip
 FLOATS: Final = frozenset({"float32", "float64", "float16", "bfloat16", "complex64", "complex128"})
+FOREACH: Final = "_foreach_"
+ONE_KERNEL: Final = "multi_tensor_apply_kernel<"
+PART: Final = r"((?:[^,<>]|<[^<>]*>)+)"
+FUNCTOR: Final = re.compile(rf"(Copy)?Functor<{PART}, {PART}")
+"""With the dtype of the first list; a copy between two dtypes has that of its source next."""
 GUESSES: Final = ("float32", "float16", "bfloat16", "int64", "bool")
+FIXED: Final = {"offsets": "int64", "state_steps": "float32"}
+"""Lists of one dtype always."""
+DTYPE: Final = 2
+"""The place of the dtype among the arguments of `empty_strided`."""
 INDEXING: Final = frozenset({
     "aten::_index_put_impl_", "aten::_index_put_impl", "aten::index_put_", "aten::index_put", "aten::index",
     "aten::_unsafe_index", "aten::_unsafe_index_put", "aten::_unsafe_masked_index_put_accumulate",
@@ -46,18 +60,18 @@ class TensorList:
     notes: tuple[str, ...] = ()
 
 
-def variants(spec: CallSpec, argument: Argument, name: str) -> list[TensorList]:
+def variants(spec: CallSpec, argument: Argument, name: str, kernels: Sequence[str] = ()) -> list[TensorList]:
     """What the list argument `name` may have been, best first: other guesses only where the evidence is thin.
 
-    Raises UnresolvedCallError (LIST_DROPPED).
+    `kernels` are the names of what the call launched. Raises UnresolvedCallError (LIST_DROPPED).
     """
     pairs = zip(argument.dims, argument.layout, strict=True)
     shapes = ((dims, strides if len(strides) == len(dims) else contiguous(dims)) for dims, strides in pairs)
     entries = tuple(TensorSpec(dims, strides, "") for dims, strides in shapes)
-    if entries and name == "offsets":
-        return [_typed(TensorList(entries), ["int64"] * len(entries))]
+    fixed = FIXED.get(name) or _told(spec, name, kernels)
     if entries:
-        found = _with_dtypes(spec, TensorList(entries))
+        plain = TensorList(entries)
+        found = [_typed(plain, [fixed] * len(entries))] if fixed else _with_dtypes(spec, plain)
         # results may be of another dtype than the inputs, whose dims they have
         return found if name != "out" else [*found, *_guessed(found[0], GUESSES)]
     if name == "max_exp_avg_sqs" and _amsgrad_off(spec.call):
@@ -65,7 +79,33 @@ def variants(spec: CallSpec, argument: Argument, name: str) -> list[TensorList]:
     options = _dropped(spec)
     if name == "state_steps":
         return [TensorList((TensorSpec((), (), "float32"),) * len(options[0].entries), options[0].notes)]
+    if fixed:
+        return [_typed(option, [fixed] * len(option.entries)) for option in options]
     return [full for option in options for full in _with_dtypes(spec, option)]
+
+
+def _told(spec: CallSpec, name: str, kernels: Iterable[str]) -> str:
+    """The dtype of all tensors of a `_foreach_` call that ran as one kernel; "" where neither that nor results tell."""
+    if FOREACH not in recorded.short_name(spec.call.op):
+        return ""
+    found = (FUNCTOR.search(kernel) for kernel in kernels if ONE_KERNEL in kernel)
+    for read in filter(None, found):
+        kind = read[3] if read[1] and name == "src" else read[2]
+        return TORCH_NAMES.get(kind, "")
+    made = {entry.dtype for entry in _made(spec)}
+    return made.pop() if len(made) == 1 else ""
+
+
+def _made(spec: CallSpec) -> tuple[TensorSpec, ...]:
+    """The results of a call that makes them, and calls nothing else: they have the dims and the dtype of its inputs."""
+    if any(call.op != "aten::empty_strided" for call in spec.direct()):
+        return ()
+    made = [recorded.or_none(call) for call in spec.direct()]
+    return tuple(
+        TensorSpec(recorded.integers(one[0].text), recorded.integers(one[1].text), SCALAR_TYPES.get(int(code), ""))
+        for one in made
+        if len(one) > DTYPE and INTEGER.fullmatch(code := one[DTYPE].text)
+    )
 
 
 def _amsgrad_off(call: OpCall) -> bool:
@@ -84,7 +124,7 @@ def _dropped(spec: CallSpec) -> list[TensorList]:
     else:
         single = op.removeprefix("_foreach_").rstrip("_")
         own = _firsts(call for call in spec.direct() if recorded.short_name(call.op).rstrip("_") == single)
-        entries = own or _firsts(spec.direct())
+        entries = own or _firsts(spec.direct()) or (_made(spec) if op.startswith(FOREACH) else ())
     if entries:
         return [TensorList(entries, ("list-from-children",))]
     found = _gradients(spec) if spec.call.op.startswith(OPTIMIZER_PREFIXES) else []
@@ -137,7 +177,8 @@ def _with_dtypes(spec: CallSpec, option: TensorList) -> list[TensorList]:
         return _guessed(option, guesses)
     if recorded.short_name(spec.call.op) in ONE_DTYPE:
         one = _typed(option, [common] * len(names))
-        return [one] if stacked or spec.children else [one, *_guessed(one, GUESSES)]
+        told = stacked or any(_tensors(call) for call in spec.below())
+        return [one] if told else [one, *_guessed(one, GUESSES)]
     found = [_typed(option, [name or common for name in names])]
     if spec.children or option.notes:
         return found

@@ -19,7 +19,7 @@ from kerneldb.replay.resolve import BuiltCall, ResolvedCall, resolved_calls
 from kerneldb.replay.resolve.calls import Settings, blas_library, built
 from kerneldb.replay.resolve.recorded import short_name
 from kerneldb.replay.routes.base import Route
-from kerneldb.replay.wire.plan import Item
+from kerneldb.replay.wire.plan import CallSpec, Item
 
 HIDDEN: Final = "hidden:"
 HTOD: Final = "HtoD"
@@ -42,8 +42,7 @@ class AtenRoute(Route):
         """The candidates of the resolver, and the first of them under other settings."""
         if item.spec is None:
             raise UnresolvedCallError(Reason.NO_INPUTS, "the plan has no operator call for this item")
-        wanted = _host_variant(item)
-        ordered = sorted(resolved_calls(item.spec, device), key=lambda call: wanted not in call.notes)
+        wanted, ordered = _ordered(item, item.spec, device)
         plain = [call for call in ordered if wanted in call.notes or not _is_hidden(call)]
         first: BuiltCall | None = None
         for call in built(plain, device):
@@ -60,13 +59,18 @@ def on_paper(item: Item, device: str) -> Iterator[tuple[ResolvedCall, Settings]]
     """The same calls, not built, each with the settings that it runs under. Raises UnresolvedCallError."""
     if item.spec is None:
         raise UnresolvedCallError(Reason.NO_INPUTS, "the plan has no operator call for this item")
-    wanted = _host_variant(item)
-    ordered = sorted(resolved_calls(item.spec, device), key=lambda call: wanted not in call.notes)
+    wanted, ordered = _ordered(item, item.spec, device)
     plain = [call for call in ordered if wanted in call.notes or not _is_hidden(call)]
     yield from ((call, contextlib.nullcontext) for call in plain)
     if device != "cpu":
         yield from ((plain[0].noted(f"{HIDDEN}{label}"), settings) for label, settings in _settings(item))
     yield from ((call, contextlib.nullcontext) for call in ordered if call not in plain)
+
+
+def _ordered(item: Item, spec: CallSpec, device: str) -> tuple[str, list[ResolvedCall]]:
+    """The note of the variant that the planned copies show, or ""; and the calls, those with that note first."""
+    wanted, kernels = _host_variant(item), [kernel.name for kernel in item.kernels if kernel.kind == "kernel"]
+    return wanted, sorted(resolved_calls(spec, device, kernels=kernels), key=lambda call: wanted not in call.notes)
 
 
 def _is_hidden(call: ResolvedCall) -> bool:

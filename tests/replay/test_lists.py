@@ -1,19 +1,34 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from kerneldb.replay.errors import Reason, UnresolvedCallError
 from kerneldb.replay.plan.evidence import GRADIENT
 from kerneldb.replay.resolve import candidates, lists, recorded
-from kerneldb.replay.wire.plan import ChildCall
+from kerneldb.replay.wire.plan import ChildCall, OpCall
 from tests.replay.specs import ABSENT, Recorded, numbers, op_call, scalar, spec, tensor, tensors
 
 DROPPED: Recorded = ([], [], "TensorList", "")
 HALF = "c10::Half"
 
 
-def found(call: lists.CallSpec, name: str = "tensors", place: int = 0) -> list[lists.TensorList]:
-    return lists.variants(call, recorded.arguments(call.call)[place], name)
+def found(
+    call: lists.CallSpec, name: str = "tensors", place: int = 0, kernels: Sequence[str] = ()
+) -> list[lists.TensorList]:
+    return lists.variants(call, recorded.arguments(call.call)[place], name, kernels)
+
+
+def many(functor: str, operation: str) -> str:
+    """What a `_foreach_` call launches, as an H200 recorded it (torch 2.11)."""
+    space = "at::native::(anonymous namespace)::"
+    lists_of = f"{space}TensorListMetadata<2>, {space}{functor}, {operation}"
+    return f"void {space}multi_tensor_apply_kernel<{lists_of} >({lists_of})"
+
+
+def result(dims: Sequence[int], code: int) -> OpCall:
+    return op_call("aten::empty_strided", numbers(str([*dims])), numbers(str([1] * len(dims))), scalar(code), scalar(0))
 
 
 def shapes(one: lists.TensorList) -> list[tuple[tuple[int, ...], str | None]]:
@@ -105,6 +120,78 @@ def test_fused_optimizer_lists() -> None:
     assert shapes(found(call, "grads")[0]) == [((4, 4), "bfloat16")]
     assert found(call, "max_exp_avg_sqs")[0].entries == ()
     assert shapes(found(call, "state_steps")[0]) == [((), "float32")]
+
+
+MISLEADING = [op_call("aten::mul", tensor([3, 3], "c10::BFloat16")), op_call("aten::mul", tensor([2, 2], HALF))]
+
+
+@pytest.mark.parametrize(
+    ("functor", "operation", "dtype"),
+    [
+        ("UnaryOpFunctor<long, 2, 1, 1>", "at::native::Abs<long>", "int64"),
+        ("UnaryOpFunctor<c10::complex<float>, 2, 1, 1>", "std::negate<c10::complex<float> >", "complex64"),
+        ("BinaryOpScalarFunctor<c10::BFloat16, 2, 1, 1>", "std::plus<float>, float", "bfloat16"),
+        ("BinaryOpListAlphaFunctor<bool, 3, 2, 2>", "std::multiplies<bool>, bool", "bool"),
+        ("LpMaxFunctor<int, 1, 1, 0>", "int*, int", "int32"),
+    ],
+)
+def test_the_kernel_of_all_tensors_tells_their_dtype(functor: str, operation: str, dtype: str) -> None:
+    call = spec("aten::_foreach_abs_", tensors([3, 3], [2, 2]), near=MISLEADING)
+    (option,) = found(call, "self", kernels=["Memset (Device)", many(functor, operation)])
+    assert shapes(option) == [((3, 3), dtype), ((2, 2), dtype)]
+    assert option.notes == ()
+
+
+def test_a_copy_between_dtypes_has_that_of_either_list() -> None:
+    kernels = [many("CopyFunctor<float, c10::Half, 2, 1, 1>", "Copy<float, c10::Half>")]
+    call = spec("aten::_foreach_copy_", tensors([3, 3]), tensors([3, 3]), scalar("False"))
+    assert shapes(found(call, "self", kernels=kernels)[0]) == [((3, 3), "float32")]
+    assert shapes(found(call, "src", 1, kernels)[0]) == [((3, 3), "float16")]
+
+
+def test_the_dtype_of_lists_chooses_the_call() -> None:
+    """A complex alpha is refused where the lists are taken for floats."""
+    lists_of = tensors([3, 3], [2, 2])
+    call = spec("aten::_foreach_add", lists_of, lists_of, scalar("3.+3.j"), near=MISLEADING)
+    kernel = many("BinaryOpListAlphaFunctor<c10::complex<float>, 3, 2, 2>", "std::plus<c10::complex<float> >")
+    built = next(iter(candidates(call, "cpu", kernels=[kernel])))
+    assert {str(one.dtype) for one in built.call()} == {"torch.complex64"}
+
+
+def test_results_have_the_dtype_of_the_lists() -> None:
+    below = [result([3, 3], 4), result([2, 2], 4)]
+    (option,) = found(spec("aten::_foreach_abs", tensors([3, 3], [2, 2]), below=below, near=MISLEADING))
+    assert shapes(option) == [((3, 3), "int64"), ((2, 2), "int64")]
+
+
+def test_results_beside_other_calls_may_have_another_dtype() -> None:
+    """`_foreach_abs` of complex numbers makes real ones, one tensor at a time."""
+    below = [op_call("aten::abs", tensor([3, 3], "c10::complex<float>")), result([3, 3], 6)]
+    (option,) = found(spec("aten::_foreach_abs", tensors([3, 3]), below=below))
+    assert shapes(option) == [((3, 3), "complex64")]
+
+
+def test_long_foreach_list_from_its_results() -> None:
+    below = [ChildCall(result([4, 2], 15), times=30), ChildCall(result([], 15))]
+    (option,) = found(spec("aten::_foreach_sqrt", DROPPED, below=below))
+    assert shapes(option) == [((4, 2), "bfloat16")] * 30 + [((), "bfloat16")]
+    assert option.notes == ("list-from-children",)
+
+
+def test_steps_of_an_optimizer_are_float32() -> None:
+    near = [op_call("aten::mul", tensor([], "c10::BFloat16"))]
+    assert shapes(found(spec("aten::_fused_adamw_", tensors([], []), near=near), "state_steps")[0]) == [
+        ((), "float32"),
+        ((), "float32"),
+    ]
+
+
+def test_lists_all_the_way_down_tell_no_dtype() -> None:
+    """`column_stack` calls `hstack`, which calls `cat`: lists, of which no dtype is recorded."""
+    pieces = tensors([5, 2], [5, 3])
+    below = [op_call("aten::hstack", pieces), ChildCall(op_call("aten::cat", pieces, scalar(1)), depth=2)]
+    options = found(spec("aten::column_stack", pieces, below=below, near=[op_call("aten::mul", tensor([5, 2], HALF))]))
+    assert [one.entries[1].dtype for one in options] == ["float16", "float32", "bfloat16", "int64", "bool"]
 
 
 def test_long_list_without_evidence() -> None:
