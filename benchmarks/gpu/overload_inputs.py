@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import itertools
 import random
 import sys
 import types
@@ -332,6 +333,24 @@ def with_out(function: Any, given: Any, source: str) -> Any:
     return given[0], {**given[1], **dict(zip(outs, empty, strict=False))}
 
 
+def with_numbers(function: Any, given: Any) -> Any:
+    """The arguments with numbers where the overload takes numbers.
+
+    Tensors of one element do as well, but PyTorch reads them from the device before it calls the operator: copies
+    beside the call, which it is not to be blamed for.
+    """
+
+    def number(argument: Any, value: Any) -> Any:
+        if "Tensor" in str(argument.real_type):
+            return value
+        return tree_map(lambda one: one.item() if isinstance(one, torch.Tensor) else one, value)
+
+    by_name = {one.name: one for one in function._schema.arguments}
+    plain = tuple(itertools.starmap(number, zip(function._schema.arguments, given[0], strict=False)))
+    made = plain, {name: number(by_name[name], value) for name, value in given[1].items()}
+    return made if runs(function, made) else given
+
+
 def find(name: str, inputs: Inputs, device: str) -> Any:
     """Arguments with which the overload runs; None where none was found."""
     function = function_of(name.partition(" ")[0])
@@ -370,7 +389,7 @@ def record(inputs: Inputs, names: list[str], path: Path, progress: Path, device:
             if given is None:
                 told.write(f"none\t{name}\n")
             else:
-                found[name] = given
+                found[name] = with_numbers(function_of(name.partition(" ")[0]), given)
         save({name: given for name, given in found.items() if small(given)}, path.with_suffix(".pt"))
         activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device != "cpu" else [])]
         with profile(activities=activities, record_shapes=True) as profiler, torch.no_grad():

@@ -200,13 +200,7 @@ def _absent(problem: Problem, parameter: Parameter) -> list[Option]:
     if parameter.base == "str":
         return [Option(text, (f"string={text}",)) for text in texts(parameter, problem.spec)]
     if parameter.base == "Device":
-        import torch
-
-        passed = any(one.is_tensor or one.kind == recorded.TENSOR_LIST for one in problem.arguments)
-        there = [Option(torch.device(problem.device), ("device",))]
-        if not parameter.optional:
-            return there
-        return [*(there if not passed and problem.device != "cpu" else []), Option(None)]
+        return _devices(problem, parameter)
     if parameter.base == "Storage":
         return [Option(_storage(problem))]
     if parameter.optional or parameter.base in NONE_ALLOWED:
@@ -218,6 +212,21 @@ def _absent(problem: Problem, parameter: Parameter) -> list[Option]:
     if parameter.base in INTS:
         return [Option(_usual(problem.known(), parameter, Argument(recorded.SCALAR)), ("scalar-unknown",))]
     _opaque(parameter)
+
+
+def _devices(problem: Problem, parameter: Parameter) -> list[Option]:
+    """The device of the run, and None: that of the tensors beside it, or the host where there are none."""
+    import torch
+
+    passed = any(one.is_tensor or one.kind == recorded.TENSOR_LIST for one in problem.arguments)
+    there, none = Option(torch.device(problem.device), ("device",)), Option(None)
+    if not parameter.optional:
+        return [there]
+    if problem.device == "cpu":
+        return [none]
+    if passed:
+        return [none, there] if problem.op.startswith("sparse_") else [none]  # these take None for the host
+    return [there, none]
 
 
 def _dropped(problem: Problem, parameter: Parameter) -> list[Option]:
@@ -282,6 +291,7 @@ TEXT_VALUES: Final[dict[str, tuple[str | None, ...]]] = {
     "reduce_op": ("sum", "avg"),
     "kv_cache_dtype": ("auto", "fp8"),
     "activation": ("silu", "gelu"),
+    "norm": (None, "ortho", "forward"),
 }
 OPERATOR_TEXTS: Final[dict[str, dict[str, tuple[str | None, ...]]]] = {
     operator: {name: values}
@@ -304,6 +314,10 @@ FREE: Final = frozenset({"assert_msg", "msg", "message", "label", "name", "api_n
 PADDING: Final = {"reflection_pad": "reflect", "replication_pad": "replicate"}
 PARENTS: Final = {"floor_divide": "floor", "scatter_add": "sum", "scatter_mean": "mean", **PADDING}
 CHILDREN: Final = {**PADDING, "constant_pad": "constant"}
+TRANSFORMS: Final = frozenset({"_fft_r2c", "_fft_c2c", "_fft_c2r"})
+NORMS: Final = {True: (None, "ortho", "forward"), False: ("forward", "ortho", None)}
+"""Whether a transform is a forward one, and the norm for each value of `fft_norm_mode`: none, 1 / √n, 1 / n
+(aten/src/ATen/native/SpectralOps.cpp). None is "backward"."""
 LETTERS: Final = string.ascii_lowercase
 
 
@@ -328,7 +342,18 @@ def _hints(spec: CallSpec) -> list[str]:
     parent = recorded.short_name(spec.parent.op) if spec.parent is not None else ""
     below = [recorded.short_name(call.op) for call in spec.below()]
     hints = [value for start, value in CHILDREN.items() if any(name.startswith(start) for name in below)]
+    if (norm := _norm(spec)) is not None:
+        hints.append(norm)
     return hints + [value for start, value in PARENTS.items() if parent.startswith(start)]
+
+
+def _norm(spec: CallSpec) -> str | None:
+    """The norm of a transform, from the mode that it passes on; None where that is the default, or is not told."""
+    named = (dict(zip(("self", "dim", "mode"), recorded.or_none(call), strict=False)) for call in spec.below()
+             if recorded.short_name(call.op) in TRANSFORMS)  # fmt: skip
+    modes = (int(one["mode"].text) for one in named if "mode" in one and recorded.INTEGER.fullmatch(one["mode"].text))
+    norms = NORMS[not recorded.short_name(spec.call.op).startswith("fft_i")]
+    return next((norms[mode] for mode in modes if 0 <= mode < len(norms)), None)
 
 
 def equations(spec: CallSpec) -> tuple[str, ...]:

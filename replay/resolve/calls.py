@@ -280,6 +280,7 @@ def variants(call: ResolvedCall, spec: CallSpec, device: str) -> Iterator[Resolv
     """Variants of `call`, the most frequent first, each noted `hidden:…`."""
     plain = ((index, spec) for index, spec in call.tensors() if spec.dims and not spec.sparse)
     places = [index for index, _ in plain if not call.overload.parameters[index].out]
+    yield from _other_sizes(call, recorded.short_name(spec.call.op))
     for offset, word in ((1, "misaligned"), (64, "offset")):
         if len(places) > 1:
             yield _shifted(call, places, offset).noted(f"hidden:{word}(all)")
@@ -295,19 +296,24 @@ def variants(call: ResolvedCall, spec: CallSpec, device: str) -> Iterator[Resolv
     if isinstance(beta, int | float) and beta == 0 and isinstance(call.values[0], TensorSpec):
         unread = replace(call.values[0], fill=Fill("empty"))
         yield call.with_value(0, unread).noted("hidden:uninitialised(self)")
-    yield from _other_values(call, recorded.short_name(spec.call.op))
+    yield from _other_values(call)
     if spec.children and not call.overload.has_out:  # composite calls under autograd may take another path
         yield replace(call, grad=True).noted("hidden:autograd")
 
 
-def _other_values(call: ResolvedCall, op: str) -> Iterator[ResolvedCall]:
-    """Ascending and constant index values in place of random ones; numbers of other sizes."""
+def _other_values(call: ResolvedCall) -> Iterator[ResolvedCall]:
+    """Ascending and constant index values in place of random ones."""
     for index, drawn in call.tensors():
         if drawn.fill.kind in {"integers", "shuffled"} and drawn.dtype in INTEGERS:
             for kind in ("range", "constant"):
                 ordered = replace(drawn, fill=Fill(kind, drawn.fill.low, drawn.fill.high))
                 yield call.with_value(index, ordered).noted(f"hidden:{kind}({call.name(index)})")
-        elif not index and op in BY_NORM:
+
+
+def _other_sizes(call: ResolvedCall, op: str) -> Iterator[ResolvedCall]:
+    """Numbers of other sizes, where these decide what is called."""
+    for index, drawn in call.tensors():
+        if op in BY_NORM and not index:
             for deviation in DEVIATIONS:
                 other = replace(drawn, fill=Fill("normal", 0.0, deviation))
                 yield call.with_value(index, other).noted(f"hidden:deviation={deviation:g}({call.name(index)})")
@@ -351,6 +357,18 @@ def _transfers(call: ResolvedCall, op: str, device: str) -> Iterator[ResolvedCal
             yield moved.noted(f"hidden:{place}({call.name(index)})")
     if op != "copy_":
         yield _to_device(call, "cpu").noted("hidden:to-host")
+
+
+def on_host(call: ResolvedCall) -> ResolvedCall:
+    """The same with all tensors in host memory."""
+
+    def moved(value: Any) -> Any:
+        if isinstance(value, list):
+            return [moved(entry) for entry in value]
+        return replace(value, place="cpu") if isinstance(value, TensorSpec) else value
+
+    there = replace(call, values=tuple(moved(value) for value in call.values))
+    return _to_device(there, "cpu").noted("hidden:on-host")
 
 
 def _to_device(call: ResolvedCall, device: str) -> ResolvedCall:

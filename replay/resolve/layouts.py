@@ -45,7 +45,7 @@ def nonzeros(spec: CallSpec, argument: Argument) -> int:
 
 def _counts(spec: CallSpec, argument: Argument) -> Iterator[int]:
     rows = {size + 1 for size in argument.dims[-2:]}
-    for call in spec.below():
+    for call in (one for one in spec.below() if one.op != "aten::resize_"):  # which takes a result before it is there
         for one in recorded.or_none(call):
             if one.kind != INDEX:
                 continue

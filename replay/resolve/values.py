@@ -394,6 +394,7 @@ OPERATOR_RULES: Final[dict[str, dict[str, Rule]]] = {
     "bernoulli_": {"p": POSITIVE},
     **_each(("quantile", "nanquantile"), {"q": POSITIVE}),
     **_each(("randint_like",), {"low": Fill("constant", 0), "high": Fill("constant", 10)}),
+    "normal": {"std": POSITIVE},
     "binomial": {"prob": POSITIVE, "count": Fill("constant", 10)},
     **_each(("segment_reduce", "_segment_reduce_backward"), {
         "lengths": _lengths, "offsets": lambda known: Fill("cumulative", 0, known.size("data", 0))}),

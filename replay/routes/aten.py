@@ -16,7 +16,7 @@ from typing import Any, Final
 from kerneldb.replay.errors import Reason, UnresolvedCallError
 from kerneldb.replay.plan.work import Work
 from kerneldb.replay.resolve import BuiltCall, ResolvedCall, resolved_calls
-from kerneldb.replay.resolve.calls import Settings, blas_library, built
+from kerneldb.replay.resolve.calls import Settings, blas_library, built, on_host
 from kerneldb.replay.resolve.recorded import short_name
 from kerneldb.replay.routes.base import Route
 from kerneldb.replay.wire.plan import CallSpec, Item
@@ -52,6 +52,8 @@ class AtenRoute(Route):
             for label, settings in _settings(item):
                 yield replace(first, notes=(*first.notes, f"{HIDDEN}{label}"), settings=settings)
         hidden = [call for call in ordered if call not in plain]
+        if not item.kernels and device != "cpu":  # what launches nothing may have worked on tensors of the host
+            hidden.insert(0, on_host(plain[0]))
         yield from built(hidden, device) if first is not None else ()
 
 

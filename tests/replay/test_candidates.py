@@ -7,7 +7,8 @@ import pytest
 
 from kerneldb.replay import resolve
 from kerneldb.replay.resolve import CallFailedError, Reason, UnresolvedCallError, candidates
-from kerneldb.replay.wire.plan import CallSpec
+from kerneldb.replay.routes.aten import AtenRoute
+from kerneldb.replay.wire.plan import CallSpec, Item, PlannedKernel
 from tests.replay.specs import ABSENT, Recorded, numbers, op_call, scalar, spec, tensor, tensors
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -70,6 +71,30 @@ def test_a_decomposition_has_modes_of_its_own() -> None:
 def test_parent_settles_a_text() -> None:
     around = op_call("aten::floor_divide", A, A)
     assert first(spec("aten::div", A, A, ABSENT, parent=around)).kwargs["rounding_mode"] == "floor"
+
+
+@pytest.mark.parametrize(
+    ("op", "below", "mode", "norm"),
+    [
+        ("fft_fft", "_fft_c2c", 0, None),
+        ("fft_fft", "_fft_c2c", 1, "ortho"),
+        ("fft_hfft", "_fft_c2r", 2, "forward"),
+        ("fft_rfft", "_fft_r2c", 1, "ortho"),
+        ("fft_ifft", "_fft_c2c", 2, None),
+        ("fft_ihfft", "_fft_r2c", 0, "forward"),
+    ],
+)
+def test_norm_of_a_transform_from_the_mode_that_it_passes_on(op: str, below: str, mode: int, norm: str | None) -> None:
+    complex_ = tensor([4, 6], "float" if below == "_fft_r2c" else "c10::complex<float>")
+    inner = op_call(f"aten::{below}", complex_, numbers("[1]"), scalar(mode), scalar("True"))
+    built = list(candidates(spec(f"aten::{op}", complex_, ABSENT, scalar(-1), ABSENT, below=[inner]), "cpu"))
+    assert built[0].kwargs.get("norm", built[0].args[-1]) == norm
+    assert [f"string={one}" in built[0].notes for one in (norm, "backward")] == [True, False]
+
+
+def test_norms_are_tried_where_nothing_tells() -> None:
+    built = list(candidates(spec("aten::fft_rfft", A, ABSENT, scalar(-1), ABSENT), "cpu", hidden=False))
+    assert [one.args[-1] for one in built] == [None, "ortho", "forward"]
 
 
 def test_equation_of_an_einsum_from_its_permutes() -> None:
@@ -228,6 +253,31 @@ def test_hidden_places_of_scalars_and_copies() -> None:
     assert "hidden:host-scalar(other)" in hidden(spec("aten::mul", tensor([2]), tensor([])), "cuda")
     copies = hidden(spec("aten::copy_", A, A, scalar("False")), "cuda")
     assert {"hidden:cpu(src)", "hidden:pinned(self)"} <= set(copies)
+
+
+def test_sparse_factories_take_no_device_for_the_host() -> None:
+    indices, flags = tensor([3], "long int"), (ABSENT, ABSENT, ABSENT, scalar("False"))
+    call = spec("aten::sparse_csr_tensor", indices, indices, tensor([3]), numbers("[2, 2]"), *flags)
+    on_paper = resolve.resolved_calls(call, "meta", hidden=False)
+    assert [one.values[6] for one in on_paper] == [None, torch.device("meta")]
+
+
+def test_the_size_of_numbers_comes_before_their_place_where_it_decides() -> None:
+    made = list(candidates(spec("aten::linalg_matrix_exp", tensor([3, 3])), "cpu"))
+    assert [one.notes[-1] for one in made[1:4]] == [f"hidden:deviation={one}(self)" for one in (4, 8, 2)]
+
+
+def test_what_launched_nothing_may_have_worked_in_host_memory() -> None:
+    """AdamW adds one to its steps there, where it runs by `_foreach_` calls."""
+    steps = spec("aten::_foreach_add_", tensors([], []), tensor([]), scalar(1), near=[op_call("aten::sqrt", A)])
+    kernel = PlannedKernel(0, "s", "some kernel")
+    launched, silent = (
+        [*AtenRoute().prepare(Item("i", "aten", steps, kernels), "meta")] for kernels in ((kernel,), ())
+    )
+    assert {one.tensor.device.type for one in launched[0].inputs} == {"meta"}
+    there = [one for one in silent if "hidden:on-host" in one.notes]
+    assert [{one.tensor.device.type for one in call.inputs} for call in there] == [{"cpu"}]
+    assert not any("hidden:on-host" in one.notes for one in launched)
 
 
 def test_hidden_unread_input() -> None:

@@ -35,6 +35,14 @@ def test_elements_are_counted_where_a_call_takes_them(taken: Recorded, count: in
     assert next(candidates(call, "cpu")).args[0]._nnz() == count
 
 
+def test_a_result_that_is_not_there_yet_counts_no_elements() -> None:
+    """`nonzero` makes [0], and then room for what it found."""
+    taken = [op_call("aten::resize_", tensor([0], "long int")), op_call("aten::select", tensor([5, 2], "long int"))]
+    call = spec("aten::_to_sparse_csr", tensor([3, 3]), scalar(1), unstrided(3, 3), below=[*taken, op_call(
+        "aten::select", tensor([2, 9], "long int"))])  # fmt: skip
+    assert layouts.nonzeros(call, recorded.arguments(call.call)[2]) == 9
+
+
 def test_a_name_with_onednn_takes_its_tensors() -> None:
     call = spec("aten::mkldnn_linear", unstrided(4, 8), tensor([6, 8]), tensor([6]))
     assert next(candidates(call, "cpu")).args[0].is_mkldnn

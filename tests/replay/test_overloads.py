@@ -6,10 +6,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-pytest.importorskip("torch", reason="torch is not installed")
+torch = pytest.importorskip("torch", reason="torch is not installed")
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = (
@@ -26,6 +27,24 @@ SAMPLE = (
 )  # fmt: skip
 DRAWN = 55 / 71
 """Such a share of them gets inputs without the samples of PyTorch's tests, which take long to import."""
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "plain"),
+    [
+        ("aten::tensor_split.sections", (torch.ones(5, 5), torch.tensor(2), 0), 2),
+        ("aten::tensor_split.indices", (torch.ones(5, 5), [torch.tensor(1), torch.tensor(3)], 0), [1, 3]),
+        ("aten::normal.Tensor_float", (torch.ones(3), torch.tensor(0.5)), 0.5),
+    ],
+)
+def test_tensors_are_not_passed_for_numbers(name: str, given: tuple[Any, ...], plain: Any) -> None:
+    """PyTorch would read them before the call: a copy from the device that is none of the call's."""
+    from benchmarks.gpu import overload_inputs
+
+    made, _ = overload_inputs.with_numbers(overload_inputs.function_of(name), (given, {}))
+    assert made[0] is given[0]
+    assert made[1] == plain
+    assert not torch.is_tensor(made[1])
 
 
 @pytest.mark.thorough

@@ -70,6 +70,7 @@ def test_unknown_integers_are_safe_constants(name: str, constant: int) -> None:
         ("native_layer_norm", "weight", values.GAIN),
         ("sqrt", "self", values.POSITIVE),
         ("div", "other", values.DIVISOR),
+        ("normal", "std", values.POSITIVE),
         ("_fused_adamw_", "exp_avg_sqs", values.NEAR_ONE),
         ("batch_norm", "running_var", values.NEAR_ONE),
     ],
