@@ -42,8 +42,8 @@ PART: Final = r"((?:[^,<>]|<[^<>]*>)+)"
 FUNCTOR: Final = re.compile(rf"(Copy)?Functor<{PART}, {PART}")
 """With the dtype of the first list; a copy between two dtypes has that of its source next."""
 GUESSES: Final = ("float32", "float16", "bfloat16", "int64", "bool")
-FIXED: Final = {"offsets": "int64", "state_steps": "float32"}
-"""Lists of one dtype always."""
+OFFSETS: Final = "offsets"
+STEPS: Final = "state_steps"
 DTYPE: Final = 2
 """The place of the dtype among the arguments of `empty_strided`."""
 INDEXING: Final = frozenset({
@@ -68,7 +68,7 @@ def variants(spec: CallSpec, argument: Argument, name: str, kernels: Sequence[st
     pairs = zip(argument.dims, argument.layout, strict=True)
     shapes = ((dims, strides if len(strides) == len(dims) else contiguous(dims)) for dims, strides in pairs)
     entries = tuple(TensorSpec(dims, strides, "") for dims, strides in shapes)
-    fixed = FIXED.get(name) or _told(spec, name, kernels)
+    fixed = _told(spec, name, kernels)
     if entries:
         plain = TensorList(entries)
         found = [_typed(plain, [fixed] * len(entries))] if fixed else _with_dtypes(spec, plain)
@@ -77,7 +77,7 @@ def variants(spec: CallSpec, argument: Argument, name: str, kernels: Sequence[st
     if name == "max_exp_avg_sqs" and _amsgrad_off(spec.call):
         return [TensorList(())]
     options = _dropped(spec)
-    if name == "state_steps":
+    if name == STEPS:
         return [TensorList((TensorSpec((), (), "float32"),) * len(options[0].entries), options[0].notes)]
     if fixed:
         return [_typed(option, [fixed] * len(option.entries)) for option in options]
@@ -85,7 +85,14 @@ def variants(spec: CallSpec, argument: Argument, name: str, kernels: Sequence[st
 
 
 def _told(spec: CallSpec, name: str, kernels: Iterable[str]) -> str:
-    """The dtype of all tensors of a `_foreach_` call that ran as one kernel; "" where neither that nor results tell."""
+    """The dtype of all tensors of a list, or "": of those of one dtype always, and of a call that ran as one kernel.
+
+    Steps are no floats of 32 bits only on a host, where a call below reads each.
+    """
+    if name == OFFSETS:
+        return "int64"
+    if name == STEPS and not any(_tensors(call) for call in spec.below()):
+        return "float32"
     if FOREACH not in recorded.short_name(spec.call.op):
         return ""
     found = (FUNCTOR.search(kernel) for kernel in kernels if ONE_KERNEL in kernel)

@@ -186,6 +186,11 @@ def test_steps_of_an_optimizer_are_float32() -> None:
     ]
 
 
+def test_steps_of_an_optimizer_on_a_host_are_of_any_dtype() -> None:
+    below = [op_call("aten::item", tensor([], "double"))]
+    assert shapes(found(spec("aten::_fused_adam_", tensors([]), below=below), "state_steps")[0]) == [((), "float64")]
+
+
 def test_lists_all_the_way_down_tell_no_dtype() -> None:
     """`column_stack` calls `hstack`, which calls `cat`: lists, of which no dtype is recorded."""
     pieces = tensors([5, 2], [5, 3])
