@@ -87,20 +87,28 @@ def plan_steps(warehouse: Warehouse, request: Request) -> Planned:
 
 
 def reuse_of(
-    con: Connection, recorded: Recorded, found: Sequence[Row], wanted: set[str]
+    con: Connection,
+    recorded: Recorded,
+    found: Sequence[Row],
+    wanted: set[str],
+    places: Mapping[tuple[str, int], str] = MappingProxyType({}),
 ) -> Iterator[tuple[str, Distances]]:
-    """How long before the calls of these iterations their inputs were used, by the items that are wanted."""
-    left = set(wanted)
+    """How long before the calls of these iterations their inputs were used, by the items that are wanted.
+
+    `places`: items that stand for launches whose call another trace has, such as the capture of a graph.
+    """
+    left = {*wanted, *places.values()}
     for one, _ in _chosen(found, None):
         if not left:
             return
         reader = _Reader(con, recorded, one, None, None, whole=True)
-        if not reader.has_tensors() or left.isdisjoint(content_id("p1", call.key) for call in reader.calls):
+        named = {content_id("p1", call.key): reader.standing(call, places) for call in reader.calls}
+        if not reader.has_tensors() or left.isdisjoint(itertools.chain(named, named.values())):
             continue
-        for item, told in distances(reader.step(left)).items():
-            if item in left:
-                left.discard(item)
-                yield item, told
+        for item, told in distances(reader.step(set(named))).items():
+            for name in left.intersection((item, named[item])):
+                left.discard(name)
+                yield name, told
 
 
 def _jobs(con: Connection, found: Sequence[Row]) -> dict[str, str]:
@@ -136,7 +144,10 @@ def _chosen(
 
 
 class _Reader:
-    """Reads an iteration of a trace; all of it, or the selected launches. `source` has its calls: mostly itself."""
+    """Reads an iteration of a trace; all of it, or the selected launches. `source` has its calls: mostly itself.
+
+    With `eager` its own calls are read only, not those that another trace has of its graphs.
+    """
 
     def __init__(
         self,
@@ -147,6 +158,7 @@ class _Reader:
         phase: str | None,
         *,
         whole: bool = False,
+        eager: bool = False,
     ) -> None:
         self._con = con
         self._recorded = recorded
@@ -162,7 +174,7 @@ class _Reader:
         self.calls, self._captured = self._own.calls(self._launches), False
         self._linked = [one for one in self._launches if one["launch_status"] == LINKED]
         in_graphs = sum(one["duration_ns"] for one in self._launches if one["launch_status"] == "graph")
-        self._of_graph = not whole and in_graphs > OF_GRAPH * sum(one["duration_ns"] for one in self._launches)
+        self._of_graph = not eager and in_graphs > OF_GRAPH * sum(one["duration_ns"] for one in self._launches)
         if self._of_graph and not self._take_captured():
             self._borrow()
 
@@ -205,7 +217,7 @@ class _Reader:
         own = sorted(self._launches, key=lambda one: one["start_ns"])
         best, found = 0, None
         for donor, _ in _chosen(donors, None):
-            reader = _Reader(self._con, self._recorded, donor, None, None, whole=True)
+            reader = _Reader(self._con, self._recorded, donor, None, None, whole=True, eager=True)
             calls = borrowed(own, reader.calls)
             time = sum(one["duration_ns"] for call in calls if call.op_id is not None for one in call.launches)
             if time > best:
@@ -216,6 +228,11 @@ class _Reader:
     def has_tensors(self) -> bool:
         """Whether an Execution Trace tells the tensors of the calls of the iteration."""
         return self._source.has_tensors()
+
+    def standing(self, call: Call, places: Mapping[tuple[str, int], str]) -> str | None:
+        """The item of `places` that stands for the call."""
+        known = (places.get((self._row["trace_id"], one["launch_index"])) for one in call.launches)
+        return next(filter(None, known), None)
 
     def unowned(self) -> Iterator[Row]:
         """Kernels of a graph that the calls that it takes did not launch."""

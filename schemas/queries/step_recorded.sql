@@ -1,8 +1,14 @@
--- Iterations of the traces of the selected launches that have an Execution Trace: what the tensors of their calls are is known.
+-- Iterations of the traces of the selected launches that have an Execution Trace, which tells the tensors of their calls, or graphs ($graphs):
+-- another trace may have the calls that were captured in these.
 WITH traced AS (
     SELECT t.trace_id, t.name
     FROM traces AS t
-    WHERE t.trace_id IN (SELECT s.trace_id FROM selection AS s) AND t.trace_id IN (SELECT o.trace_id FROM op_tensors AS o)
+    WHERE
+        t.trace_id IN (SELECT s.trace_id FROM selection AS s)
+        AND (
+            t.trace_id IN (SELECT o.trace_id FROM op_tensors AS o)
+            OR ($graphs AND t.trace_id IN (SELECT l.trace_id FROM launches AS l WHERE l.launch_status = 'graph'))
+        )
     ORDER BY t.trace_id
     LIMIT $traces
 ),

@@ -136,7 +136,7 @@ OTHER: dict[str, dict[str, Any]] = {
         f"tui_timeline_{part}": {"traces": ["id before", "id after"]}
         for part in ("counters", "gaps", "host", "labels", "longest", "near", "paired", "range", "few", "few_all")
     },
-    "step_recorded": {"traces": 4, "launches": 5000},
+    "step_recorded": {"traces": 4, "launches": 5000, "graphs": True},
     "tui_timeline_around": {"process": "1", "thread": "1", "ts_ns": 5000},
     "tui_timeline_caller": {"trace_id": "id before", "api_index": 5},
     "tui_timeline_linked": {"kind": "API calls", "id": 5},
@@ -146,6 +146,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "tui_timeline_previous": {"bound_ns": -1, "start_ns": 9000, "launch_index": 18},
     "tui_timeline_next": {"launch_index": 0},
     "tui_timeline_told": {"launch_index": 5},
+    "tui_launch_page": {"traces": ["id before", "id after"], "indexes": [0, 3, 5]},
 }
 """What single statements mean by such a name."""
 

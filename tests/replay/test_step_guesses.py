@@ -140,8 +140,10 @@ def test_a_plan_of_calls_alone_takes_those_of_the_capture_and_can_be_read(tmp_pa
     with kerneldb.open(tmp_path / "recording" / "k.duckdb") as opened:
         made = opened.plan_replay(Request(traces=("one-step-cuda-graph",))).plan
     wire.write(made, tmp_path / "alone.plan")
-    donors = [one.donor for item in wire.read(tmp_path / "alone.plan").items for one in item.candidates]
+    items = wire.read(tmp_path / "alone.plan").items
+    donors = [one.donor for item in items for one in item.candidates]
     assert {(one.trace, one.launch_index) for one in donors if one} == {("one-step-cuda-graph-capture", None)}
+    assert [len(item.reuse) for item in items if item.spec and item.spec.call.op == "aten::mm"] == [2]
 
 
 def test_calls_alone_know_when_their_inputs_were_used(tmp_path: Path) -> None:
