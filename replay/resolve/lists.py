@@ -131,13 +131,21 @@ def _dropped(spec: CallSpec) -> list[TensorList]:
     else:
         single = op.removeprefix("_foreach_").rstrip("_")
         own = _firsts(call for call in spec.direct() if recorded.short_name(call.op).rstrip("_") == single)
-        entries = own or _firsts(spec.direct()) or (_made(spec) if op.startswith(FOREACH) else ())
+        entries = own or _firsts(spec.direct())
     if entries:
         return [TensorList(entries, ("list-from-children",))]
     found = _gradients(spec) if spec.call.op.startswith(OPTIMIZER_PREFIXES) else []
+    if op.startswith(FOREACH) and (made := _made(spec)):
+        # results that are alike are counted together: gradients have their order
+        ordered = [one for one in found if Counter(_shapes(one.entries)) == Counter(_shapes(made))]
+        return ordered[:1] or [TensorList(made, ("list-from-children",))]
     if not found:
         raise UnresolvedCallError(Reason.LIST_DROPPED, spec.call.op)
     return found
+
+
+def _shapes(entries: Iterable[TensorSpec]) -> list[Shape]:
+    return [entry.dims for entry in entries]
 
 
 def _gradients(spec: CallSpec) -> list[TensorList]:

@@ -178,6 +178,16 @@ def test_long_foreach_list_from_its_results() -> None:
     assert option.notes == ("list-from-children",)
 
 
+def test_gradients_have_the_order_of_results_that_are_counted_together() -> None:
+    below = [ChildCall(result([4, 2], 15), times=2), ChildCall(result([2], 15), times=30)]
+    order = [[4, 2], *[[2]] * 15, [4, 2], *[[2]] * 15]
+    near = [op_call(GRADIENT, tensor(dims)) for dims in order]
+    (option,) = found(spec("aten::_foreach_sqrt", DROPPED, below=below, near=near))
+    assert shapes(option) == [(tuple(dims), "bfloat16") for dims in order]
+    (other,) = found(spec("aten::_foreach_sqrt", DROPPED, below=below, near=near[1:]))
+    assert shapes(other) == [((4, 2), "bfloat16")] * 2 + [((2,), "bfloat16")] * 30
+
+
 def test_steps_of_an_optimizer_are_float32() -> None:
     near = [op_call("aten::mul", tensor([], "c10::BFloat16"))]
     assert shapes(found(spec("aten::_fused_adamw_", tensors([], []), near=near), "state_steps")[0]) == [
