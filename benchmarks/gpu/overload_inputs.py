@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-import itertools
 import random
 import sys
 import types
@@ -336,19 +335,23 @@ def with_out(function: Any, given: Any, source: str) -> Any:
 def with_numbers(function: Any, given: Any) -> Any:
     """The arguments with numbers where the overload takes numbers.
 
-    Tensors of one element do as well, but PyTorch reads them from the device before it calls the operator: copies
+    Tensors do as well, but PyTorch reads them from the device before it calls the operator: copies
     beside the call, which it is not to be blamed for.
     """
+    numbers = {one.name for one in function._schema.arguments if "Tensor" not in str(one.real_type)}
+    places = [one.name in numbers for one in function._schema.arguments]
 
-    def number(argument: Any, value: Any) -> Any:
-        if "Tensor" in str(argument.real_type):
-            return value
-        return tree_map(lambda one: one.item() if isinstance(one, torch.Tensor) else one, value)
+    def plain(value: Any) -> Any:
+        return tree_map(lambda one: one.tolist() if isinstance(one, torch.Tensor) else one, value)
 
-    by_name = {one.name: one for one in function._schema.arguments}
-    plain = tuple(itertools.starmap(number, zip(function._schema.arguments, given[0], strict=False)))
-    made = plain, {name: number(by_name[name], value) for name, value in given[1].items()}
-    return made if runs(function, made) else given
+    args = tuple(plain(value) if number else value for value, number in zip(given[0], places, strict=False))
+    kwargs = {name: plain(value) if name in numbers else value for name, value in given[1].items()}
+    changed = len(tensors(given)) > len(tensors((args, kwargs)))
+    return (args, kwargs) if changed and runs(function, (args, kwargs)) else given
+
+
+def tensors(given: Any) -> list[torch.Tensor]:
+    return [one for one in tree_leaves(given) if isinstance(one, torch.Tensor)]
 
 
 def find(name: str, inputs: Inputs, device: str) -> Any:

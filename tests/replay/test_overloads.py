@@ -34,6 +34,7 @@ DRAWN = 55 / 71
     [
         ("aten::tensor_split.sections", (torch.ones(5, 5), torch.tensor(2), 0), 2),
         ("aten::tensor_split.indices", (torch.ones(5, 5), [torch.tensor(1), torch.tensor(3)], 0), [1, 3]),
+        ("aten::tensor_split.indices", (torch.ones(5, 5), torch.tensor([1, 3]), 0), [1, 3]),
         ("aten::normal.Tensor_float", (torch.ones(3), torch.tensor(0.5)), 0.5),
     ],
 )
