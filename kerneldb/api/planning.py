@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kerneldb.api.inheriting import Found
     from kerneldb.api.queries import Connection, Row
     from kerneldb.replay.plan.work import Decision
-    from kerneldb.replay.wire.plan import Item
+    from kerneldb.replay.wire.plan import Item, PlannedKernel
     from kerneldb.warehouse import Warehouse
 
 
@@ -146,16 +146,29 @@ def _calls(con: Connection, wanted: Row, recorded: Recorded, exchanges: Iterable
     """
     exchanged = {kernel.signature_id for work in exchanges for kernel in work.kernels}
     variants = rows(con, "replay_variants", {"signatures": wanted["signatures"]})
+    below = _below(con, {(row["trace_id"], row["op_id"]) for row in variants})
     for kernels, group in itertools.groupby(variants, key=lambda row: row["kernels"]):
         members = list(group)
         if all(row["kind"] != KERNEL for row in members) or members[0]["call_id"] is None:
             continue
         if {row["signature_id"] for row in members} <= exchanged:
             continue
-        spec = recorded.spec(members[0]["trace_id"], members[0]["op_id"])
+        place = members[0]["trace_id"], members[0]["op_id"]
+        spec = recorded.spec(*place)
         others = (row["category"] for row in members if row["kind"] == KERNEL and row["category"] != COMMUNICATION)
         category = next(others, COMMUNICATION)
-        yield Work(content_id("p1", kernels), tuple(map(planned_kernel, members)), category, spec, why_not=NO_SHAPES)
+        own = tuple(map(planned_kernel, members))
+        inside = below.get(place, ())
+        yield Work(content_id("p1", kernels), own, category, spec, why_not=NO_SHAPES, below=inside)
+
+
+def _below(con: Connection, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[PlannedKernel, ...]]:
+    """What calls inside of these operators launched: they come out again with them."""
+    listed = sorted(places)
+    asked = {"trace_ids": [trace_id for trace_id, _ in listed], "op_ids": [op_id for _, op_id in listed]}
+    found = rows(con, "replay_below", asked) if listed else []
+    grouped = itertools.groupby(found, key=lambda row: (row["trace_id"], row["op_id"]))
+    return {place: tuple(map(planned_kernel, group)) for place, group in grouped}
 
 
 def _exchanges(con: Connection, wanted: Row) -> Iterator[Work]:

@@ -15,7 +15,7 @@ class Work:
 
     `id` is that of the item to be made of it. `spec` is the recorded call with its evidence; `candidates` are calls
     that may stand for one that was not recorded; `category` is that of the kernels (of the first, where they differ).
-    `why_not` is the reason where no route has it.
+    `why_not` is the reason where no route has it; `below` is what calls inside it launched, each of them a work too.
     """
 
     id: str
@@ -24,6 +24,7 @@ class Work:
     spec: CallSpec | None = None
     candidates: tuple[Candidate, ...] = ()
     why_not: str | None = None
+    below: tuple[PlannedKernel, ...] = ()
 
 
 class Archive(Protocol):

@@ -159,7 +159,7 @@ class Route:
 
     def plan(self, work: Work) -> Item:
         """The item of a plan for a work that it claims."""
-        return Item(work.id, self.name, work.spec, work.kernels, work.candidates)
+        return Item(work.id, self.name, work.spec, work.kernels, work.candidates, below=work.below)
 
     def sources(self, items: Sequence[Item], archive: Archive) -> Mapping[str, Any]:
         """What its items need beside themselves: JSON-ready values by keys of its own, which the plan carries."""
@@ -202,7 +202,7 @@ class Route:
         """How close a call came, by what the profiler saw of it."""
         if seen.on_cpu:
             return grades.on_cpu(item, self.same_operators(item, call, seen), faithful(call))
-        return grades.compare(item.kernels, seen.activities, faithful=faithful(call))
+        return grades.compare(item.kernels, seen.activities, faithful=faithful(call), below=item.below)
 
     def same_operators(self, item: Item, call: Any, seen: Seen) -> Grade:
         """The grade on a CPU, where operators are compared because no GPU kernel runs."""

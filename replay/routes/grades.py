@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,11 +65,18 @@ Test = Callable[[PlannedKernel, Activity], bool]
 """Compares two of one kind (kernel, memcpy, memset)."""
 
 
-def compare(planned: Sequence[PlannedKernel], seen: Sequence[Activity], *, faithful: bool = True) -> CallMatch:
+def compare(
+    planned: Sequence[PlannedKernel],
+    seen: Sequence[Activity],
+    *,
+    faithful: bool = True,
+    below: Sequence[PlannedKernel] = (),
+) -> CallMatch:
     """Match the activities of one replayed call with the planned ones.
 
     Exact launches find each other first, then equal names, and so on, each time in call order. Without `faithful` (the
     rebuilt call lacks a recorded dim, stride, dtype or scalar) L0 and L1 become L2: the kernel ran on another problem.
+    What the calls `below` launched is not extra where it comes out as it was.
     """
     pairs: dict[int, tuple[int, Grade]] = {}
     taken: set[int] = set()
@@ -82,10 +89,22 @@ def compare(planned: Sequence[PlannedKernel], seen: Sequence[Activity], *, faith
             if place is not None:
                 pairs[index] = (place, grade)
                 taken.add(place)
+        if grade is Grade.L0:
+            taken.update(_places(below, seen, taken))
     matches = tuple(_match(kernel, pairs.get(index), seen, faithful) for index, kernel in enumerate(planned))
     extra = tuple(one for at, one in enumerate(seen) if at not in taken)
     grades = [Grade.L0, *(Grade.L3 if one.place is None else one.grade for one in matches), *(Grade.L3 for _ in extra)]
     return CallMatch(max(grades, key=lambda grade: grade.rank), matches, extra)
+
+
+def _places(below: Sequence[PlannedKernel], seen: Sequence[Activity], taken: set[int]) -> Iterator[int]:
+    """Where what the calls below launched came out, each once."""
+    free = [at for at in range(len(seen)) if at not in taken]
+    for kernel in below:
+        place = next((at for at in free if seen[at].kind == kernel.kind and _same_launch(kernel, seen[at])), None)
+        if place is not None:
+            free.remove(place)
+            yield place
 
 
 def same_name(recorded: str, replayed: str) -> bool:

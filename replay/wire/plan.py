@@ -157,6 +157,7 @@ class Item:
 
     `spec` is None for routes that need no operator call (memory), and where `candidates` are all that is known.
     `reuse`: for each tensor of each argument, how many bytes kernels had moved since it was last used; -1: not known.
+    `below`: what the calls inside it launched, which comes out again with it and belongs to other items.
     """
 
     id: str
@@ -165,6 +166,7 @@ class Item:
     kernels: tuple[PlannedKernel, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     reuse: tuple[tuple[Moved, ...], ...] = ()
+    below: tuple[PlannedKernel, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

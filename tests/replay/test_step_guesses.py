@@ -146,6 +146,36 @@ def test_a_plan_of_calls_alone_takes_those_of_the_capture_and_can_be_read(tmp_pa
     assert [len(item.reuse) for item in items if item.spec and item.spec.call.op == "aten::mm"] == [2]
 
 
+def nested(at: float, number: int) -> list[dict[str, Any]]:
+    """A sum whose input is copied inside of it: both launch a kernel."""
+    outer, inner = ({"External id": 2 * number + more, "Record function id": 2 * number + more} for more in (0, 1))
+    dims = {"Input Dims": [[64, 64], []], "Input Strides": [[64, 1], []], "Input type": ["float", "Scalar"]}
+    copied = {**dims, "Input Dims": [[64, 64]] * 2, "Input Strides": [[64, 1]] * 2, "Input type": ["float"] * 2}
+    return [
+        event("cpu_op", "aten::cumsum", at, 9, **outer, **dims, **{"Concrete Inputs": ["", "0"]}),
+        event("cpu_op", "aten::copy_", at + 1, 3, **inner, **copied, **{"Concrete Inputs": ["", ""]}),
+        event("cuda_runtime", "cudaLaunchKernel", at + 2, 1, correlation=2 * number + 1, **inner),
+        event("cuda_runtime", "cudaLaunchKernel", at + 6, 1, correlation=2 * number, **outer),
+        kernel("copying", at + 10, 2 * number + 1, **{"External id": 2 * number + 1}),
+        kernel("adding", at + 14, 2 * number, **{"External id": 2 * number}),
+    ]
+
+
+def test_what_calls_inside_of_a_call_launch_is_planned_beside_its_own_kernels(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    written(tmp_path / "one", "eager", nested, None)
+    with kerneldb.open(tmp_path / "k.duckdb") as opened:
+        opened.ingest([tmp_path / "one" / "step.eager.pt.trace.json"])
+        items = opened.plan_replay(Request()).plan.items
+    named = {item.spec.call.op: item for item in items if item.spec}
+    own, below = named["aten::cumsum"].kernels, named["aten::cumsum"].below
+    assert [[(one.name, one.grid, one.shared_bytes) for one in some] for some in (own, below)] == [
+        [("adding", (1, 1, 1), 0)],
+        [("copying", (1, 1, 1), 0)],
+    ]
+    assert named["aten::copy_"].below == ()
+
+
 def test_calls_alone_know_when_their_inputs_were_used(tmp_path: Path) -> None:
     """Three steps of one product on the same tensors: 16 KB each, between two of these one call."""
     planned(tmp_path / "recording")

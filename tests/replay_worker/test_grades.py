@@ -23,6 +23,16 @@ def test_same_launch_is_l0() -> None:
     assert (match.grade, match.kernels[0].grade, match.kernels[0].unknown) == (Grade.L0, Grade.L0, ())
 
 
+def test_what_calls_below_launched_is_not_extra() -> None:
+    """It stands for one launch each, as it was, and for no planned kernel of the same family."""
+    match = compare([kernel()], [seen(ADD), seen()], below=[kernel(ADD)])
+    assert (match.grade, match.extra) == (Grade.L0, ())
+    assert len(compare([kernel()], [seen(ADD), seen(ADD), seen()], below=[kernel(ADD)]).extra) == 1
+    assert len(compare([kernel()], [seen(ADD, (8, 1, 1)), seen()], below=[kernel(ADD)]).extra) == 1
+    lost = compare([kernel()], [seen(OTHER_TILE)], below=[kernel(OTHER_TILE)])
+    assert (lost.grade, lost.missing) == (Grade.L3, (kernel().name,))
+
+
 def test_a_field_that_neither_side_has_is_listed() -> None:
     match = compare([kernel(shared=None)], [seen(shared=None)])
     assert (match.grade, match.kernels[0].unknown) == (Grade.L0, ("shared_bytes",))
