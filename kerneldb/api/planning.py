@@ -102,7 +102,7 @@ def make_plan(warehouse: Warehouse, request: Request) -> Planned:
         wanted = {**timing, "signatures": _wanted(con, request, timing)}
         recorded = Recorded(con)
         exchanges = list(_exchanges(con, wanted))
-        known = routes.decide([*_calls(con, wanted, recorded, exchanges), *exchanges], recorded)
+        known = routes.decide([*_calls(con, wanted, recorded, exchanges, request.shown), *exchanges], recorded)
         others = unrecorded.plan(con, wanted, recorded, request.config)
         remaining = {**wanted, "covered": others.covered}
         covered = {kernel.signature_id for one in known if one.item is not None for kernel in one.item.kernels}
@@ -139,14 +139,15 @@ def _wanted(con: Connection, request: Request, timing: Row) -> list[str]:
     return chosen
 
 
-def _calls(con: Connection, wanted: Row, recorded: Recorded, exchanges: Iterable[Work]) -> Iterator[Work]:
-    """A work per distinct recorded call and list of kernels that it launched.
+def _calls(con: Connection, wanted: Row, recorded: Recorded, exchanges: Iterable[Work], shown: bool) -> Iterator[Work]:
+    """A work per distinct recorded call and list of kernels that it launched. A plan that is `shown` only is not graded.
 
     Left out are those that launched nothing but the collectives of `exchanges`: operators that only pass them on.
     """
     exchanged = {kernel.signature_id for work in exchanges for kernel in work.kernels}
     variants = rows(con, "replay_variants", {"signatures": wanted["signatures"]})
-    below = _below(con, {(row["trace_id"], row["op_id"]) for row in variants})
+    firsts = [row for row in variants if row["ordinal"] == 0 and not shown]
+    below = _below(con, {(row["trace_id"], row["op_id"]) for row in firsts})
     for kernels, group in itertools.groupby(variants, key=lambda row: row["kernels"]):
         members = list(group)
         if all(row["kind"] != KERNEL for row in members) or members[0]["call_id"] is None:
