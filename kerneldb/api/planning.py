@@ -142,7 +142,8 @@ def _wanted(con: Connection, request: Request, timing: Row) -> list[str]:
 def _calls(con: Connection, wanted: Row, recorded: Recorded, exchanges: Iterable[Work], shown: bool) -> Iterator[Work]:
     """A work per distinct recorded call and list of kernels that it launched.
 
-    A plan that is only `shown` needs nothing for grades. Left out are those that launched nothing but the collectives of `exchanges`: operators that only pass them on.
+    A plan that is only `shown` needs nothing for grades. Left out are those that launched nothing but the collectives
+    of `exchanges`: operators that only pass them on.
     """
     exchanged = {kernel.signature_id for work in exchanges for kernel in work.kernels}
     variants = rows(con, "replay_variants", {"signatures": wanted["signatures"]})
