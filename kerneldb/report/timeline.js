@@ -270,7 +270,7 @@ const Timeline = (() => {
     /* What a counter says at a place of the drawing. */
     reading({name, unit, ts, values}, x) {
       const t = this.at(x), i = first(ts, t + this.data.origin + 1) - 1;
-      return `${name}: ${i < 0 ? "not known yet" : amount(values[i], unit)} at ${this.clock(t)}`;
+      return `${name}: ${i < 0 ? "not known yet" : amount(values[i], unit)} at ${this.clock(t, this.pixel())}`;
     }
 
     click(x, y, pins = false) {
@@ -476,7 +476,7 @@ const Timeline = (() => {
       for (const title of ["", "name", "n", "time in the range", "%"]) head.append(element("th", title));
       table.append(head);
       for (const [kind, name, n, sum] of rows) { const line = element("tr"); for (const cell of [kind, name, n, time(Math.round(sum)), (100 * sum / (to - from)).toFixed(1)]) line.append(element("td", cell)); table.append(line); }
-      this.say(false, element("p", `${time(Math.round(to - from))} from ${this.clock(from)}; % of it. ${rows.some(([kind]) => kind === "outside") ? "Of each GPU busy, idle and outside make up the range; n" : "N"}ames are of all GPUs and threads, with what is nested in them`), table);
+      this.say(false, element("p", `${time(Math.round(to - from))} from ${this.clock(from, this.pixel())}; % of it. ${rows.some(([kind]) => kind === "outside") ? "Of each GPU busy, idle and outside make up the range; n" : "N"}ames are of all GPUs and threads, with what is nested in them`), table);
     }
 
     /* Tell this below the drawing; what is no answer (`waits`) may be out of sight. */

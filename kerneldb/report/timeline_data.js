@@ -53,6 +53,14 @@ const Packed = (() => {
     return `${Number((ns / scale).toPrecision(4)).toLocaleString("en")} ${unit}`;
   }
 
+  /* A point in time, with the digits that tell times `step` ns apart; 1: to the nanosecond. */
+  function clock(ns, step = 1) {
+    const sign = ns < 0 ? "−" : "", size = Math.abs(ns), exponent = [9, 6, 3].find((power) => size >= 10 ** power) ?? 0;
+    const digits = Math.max(0, exponent - String(Math.max(1, Math.floor(step))).length + 1), scale = 10 ** exponent;
+    const rest = digits ? `.${String(size % scale).padStart(exponent, "0").slice(0, digits)}` : "";
+    return `${sign}${Math.floor(size / scale).toLocaleString("en")}${rest} ${["ns", "µs", "ms", "s"][exponent / 3]}`;
+  }
+
   /* A value of a counter; bytes in their larger units. */
   function amount(value, unit) {
     const [scale, name] = unit !== "bytes" ? [1, unit ?? ""] : value >= 1e9 ? [1e9, "GB"] : value >= 1e6 ? [1e6, "MB"] : value >= 1e3 ? [1e3, "KB"] : [1, unit];
@@ -69,5 +77,5 @@ const Packed = (() => {
     return made;
   }
 
-  return {unpack, unzip, first, time, amount, several, element};
+  return {unpack, unzip, first, time, clock, amount, several, element};
 })();

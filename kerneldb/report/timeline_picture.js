@@ -2,7 +2,7 @@
    stand for several events, `many`, which took `busy` together. What is chosen, and by which keys, is in timeline.js. */
 "use strict";
 const Drawing = (() => {
-  const {first, time, amount, several} = Packed;
+  const {first, amount, several} = Packed;
   const TOP = 22, GAP = 8, HEAD = 18, ROW = 15, COUNTER = 42, OTHER = "#bbbbbb";
   const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"];
   /* Of parts of the critical path, and of what has no category: operators, calls, annotations. Only neighbours are told apart, so that strong colours
@@ -130,8 +130,10 @@ const Drawing = (() => {
       return Math.max(0, Math.min(this.scroll.scrollTop + Math.max(0, -top), this.high - 2 * TOP));
     }
 
-    /* A time as it is told: from the first launch on, as everywhere else. */
-    clock(t) { return time(Math.round(t - this.data.zero)); }
+    /* A time as it is told: from the first launch on, as everywhere else; with digits for times `step` apart. */
+    clock(t, step) { return Packed.clock(Math.round(t - this.data.zero), step); }
+    /* How much time a pixel is: what is pointed at is not known better. */
+    pixel() { return (this.to - this.from) / this.wide; }
     at(x) { return this.from + (x - this.left) / this.wide * (this.to - this.from); }
     x(t) { return this.left + (t - this.from) / (this.to - this.from) * this.wide; }
 
@@ -168,12 +170,23 @@ const Drawing = (() => {
       this.ruler(paper, dim, line);
     }
 
-    /* The times of the ruler, a step of 1, 2 or 5 apart. */
-    ticks() {
-      const span = this.to - this.from, step = 10 ** Math.floor(Math.log10(span / 6)) * ([1, 2, 5, 10].find((by) => by * 10 ** Math.floor(Math.log10(span / 6)) >= span / 8) ?? 10);
+    /* How far the times of the ruler are apart: 1, 2 or 5 of a power of ten. */
+    apart() {
+      const span = this.to - this.from, power = 10 ** Math.floor(Math.log10(span / 6));
+      return power * ([1, 2, 5, 10].find((by) => by * power >= span / 8) ?? 10);
+    }
+
+    ticks(step = this.apart()) {
       const zero = this.data.zero, found = [];
       for (let t = zero + Math.ceil((this.from - zero) / step) * step; t <= this.to; t += step) found.push(t);
       return found;
+    }
+
+    /* The times of the ruler that have labels: fewer where labels, which tell them apart, need more room. */
+    labels() {
+      const labelled = (step) => this.ticks(step).map((t) => [this.x(t), this.clock(t, step)]);
+      const fits = (found) => found.every(([x, text], i) => i + 1 === found.length || x + this.pen.measureText(text).width + 8 <= found[i + 1][0]);
+      return [1, 2, 5, 10].map((by) => labelled(by * this.apart())).find(fits) ?? [];
     }
 
     grid(line) {
@@ -188,10 +201,13 @@ const Drawing = (() => {
       if (this.range) { const [from, to] = this.range.map((t) => this.x(t)); pen.fillStyle = "#8884"; pen.fillRect(from, top, to - from, TOP); }
       pen.fillStyle = line;
       if (top) pen.fillRect(0, top + TOP - 1, wide, 1);
-      for (const t of this.ticks()) {
-        const x = this.x(t), text = this.clock(t);
-        pen.fillStyle = line; pen.fillRect(x, top + TOP - 6, 1, 6);
-        pen.fillStyle = dim; pen.fillText(text, Math.min(x + 3, wide - pen.measureText(text).width - 2), top + TOP / 2);
+      for (const t of this.ticks()) pen.fillRect(this.x(t), top + TOP - 6, 1, 6);
+      pen.fillStyle = dim;
+      let free = 0;  // the last label is moved to where there is room
+      for (const [x, text] of this.labels()) {
+        const width = pen.measureText(text).width, at = Math.min(x + 3, wide - width - 2);
+        if (at >= free) pen.fillText(text, at, top + TOP / 2);
+        free = at + width + 5;
       }
     }
 

@@ -168,7 +168,7 @@ def test_the_largest_gaps_are_listed_at_the_times_of_all_other_answers(page: Pag
     page.run("[...document.querySelectorAll('.tl-bar button')].find((one) => one.textContent === 'gaps').click()")
     found = hits(page)
     assert len(found) == len(rows)
-    told = [[page.run(f"Packed.time({row['at_ns']})"), page.run(f"Packed.time({row['gap_ns']})")] for row in rows[:3]]
+    told = [[page.run(f"Packed.clock({row['at_ns']})"), page.run(f"Packed.time({row['gap_ns']})")] for row in rows[:3]]
     assert [one[1:3] for one in found[:3]] == told
     causes = database.sql("SELECT device, cause, next_op FROM idle_gaps() ORDER BY gap_ns DESC, at_ns").rows()
     for cells, row in zip(found[:5], causes, strict=False):

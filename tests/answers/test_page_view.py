@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlencode
@@ -231,3 +232,41 @@ def test_sums_have_the_lanes_that_are_open(tmp_path: Path, tab: Page) -> None:
         ("Python", "model.py(7): forward", 30_000),
         ("Python", "data.py(3): load", 20_000),
     ]
+
+
+UNITS = {"ns": 1, "µs": 10**3, "ms": 10**6, "s": 10**9}
+
+
+def as_ns(text: str) -> Fraction:
+    """A time as it is written on the ruler."""
+    number, unit = text.replace(",", "").replace("−", "-").split()
+    return Fraction(number) * UNITS[unit]
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_times_of_the_ruler_differ_as_they_do(page: Page, width: int) -> None:
+    """However far it is zoomed in, at seconds after the first launch: each label is the time of its tick, to the ns."""
+    page.size(width, 700)
+    try:
+        page.run(f"({VIEW}.data.zero -= 3_541_002_000, {VIEW}.resize())")
+        for _ in range(30):
+            page.settled()
+            ticks = page.run(f"{VIEW}.ticks().map((t) => [Math.round({VIEW}.x(t)), t - {VIEW}.data.zero])")
+            labels = page.run(f"{VIEW}.labels().map(([x, text]) => [Math.round(x), text])")
+            assert len(labels) >= (3 if width > 1000 else 1)
+            assert [[x, as_ns(text)] for x, text in labels] == [tick for tick in ticks if tick[0] in dict(labels)]
+            page.press("w")
+        assert page.run(f"{VIEW}.to - {VIEW}.from") < 100
+    finally:
+        page.size(1280, 700)
+
+
+def test_the_start_of_an_event_is_told_to_the_nanosecond(page: Page) -> None:
+    page.run(f"({VIEW}.data.zero -= 708_000_000_000, {VIEW}.show(0, {VIEW}.end))")
+    page.press("g")
+    start = page.run(f"{VIEW}.chosen.lane.start[{VIEW}.chosen.i] - {VIEW}.data.zero")
+    (told,) = [value for label, value in page.run(LINES) if label == "start, duration"]
+    assert as_ns(told.rsplit(", ", 1)[0]) == start
+    assert page.run("[-1500, 0, 999, 1000, 708209960, 12e12].map((ns) => Packed.clock(ns))") == [
+        "−1.500 µs", "0 ns", "999 ns", "1.000 µs", "708.209960 ms", "12,000.000000000 s",
+    ]  # fmt: skip
