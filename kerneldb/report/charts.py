@@ -138,8 +138,11 @@ def line_of_runs(rows: Rows, unit: str) -> dict[str, Any]:
     )
 
 
-def roofline(points: Rows, roofs: Rows) -> dict[str, Any]:
-    """Log-log roofline: a line a roof (rows: name, intensity, flops_per_second), a dot a kernel, its size the time."""
+def roofline(points: Rows, roofs: Rows, order: Sequence[str] = ()) -> dict[str, Any]:
+    """Log-log roofline: a line a roof (rows: name, intensity, flops_per_second), a dot a kernel, its size the time.
+
+    `order`: categories in the order in which other pictures of the page give them colours; else that of their time.
+    """
     import altair as alt
 
     scales = []
@@ -175,7 +178,7 @@ def roofline(points: Rows, roofs: Rows) -> dict[str, Any]:
         .encode(
             x,
             y,
-            color=_coloured("category", "category", sorted(points, key=lambda row: -(row["total_ns"] or 0))),
+            color=_coloured("category", "category", sorted(points, key=lambda row: -(row["total_ns"] or 0)), order),
             size=alt.Size("total_ns:Q", legend=None, scale=alt.Scale(range=[30, 600])),
             tooltip=[tip for name, tip in _kernel_tips() if any(row.get(name) is not None for row in told)],
         )
@@ -237,12 +240,14 @@ def scatter(
     )
 
 
-def _coloured(column: str, title: str, rows: Rows) -> Any:
-    """The colours of Okabe and Ito, by the values in the order of the rows."""
+def _coloured(column: str, title: str, rows: Rows, order: Sequence[str] = ()) -> Any:
+    """The colours of Okabe and Ito, by the values in the order of the rows, or in `order`."""
     import altair as alt
 
     names = list(dict.fromkeys(str(row[column]) for row in rows))
-    return alt.Color(f"{column}:N", scale=alt.Scale(domain=names, range=SCALE), title=title)
+    known = dict(zip(order or names, SCALE, strict=False))
+    colours = [known.get(name, COLOURS[-1]) for name in names]
+    return alt.Color(f"{column}:N", scale=alt.Scale(domain=names, range=colours), title=title)
 
 
 def _tips(*names: str, form: str = ".4~s") -> list[Any]:

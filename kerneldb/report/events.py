@@ -15,6 +15,7 @@ in ns.
 from __future__ import annotations
 
 import base64
+import collections
 import dataclasses
 import hashlib
 import json
@@ -49,7 +50,7 @@ DERIVED: Final = ("idle", "phase", "module", PATH)
 CALLERS: Final = ("operators", "API calls")
 NUMBERS: Final = 1 << 40
 """More than a trace has events: numbers of several traces are that far apart."""
-UNKNOWN: Final = "not asked for"
+UNKNOWN: Final = "zoom in for the cause"
 LEVEL: Final = 6
 FACTS_MADE: Final = frozenset(
     {"signature", "input_dims", *(f"{shape}_{axis}" for shape in ("grid", "block") for axis in "xyz")}
@@ -100,6 +101,8 @@ class Events:
     """Its collectives (see `exchanges.gather`), where all events are there one by one."""
     aligned: bool = True
     """Whether times of several traces are by one clock."""
+    categories: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """The time of each category of launches in the whole trace; a page that asks for a stretch knows them."""
 
     def note(self) -> str:
         """What is summed, as a sentence; nothing where all events are there one by one."""
@@ -120,6 +123,15 @@ def gather(ask: Asking, most: int, *, live: bool = False) -> Events:
 
     Else with sums: in steps that give at most `most` rows, or (`live`) as many as a screen shows.
     """
+    return dataclasses.replace(_gather(ask, most, live=live), categories=categories(ask))
+
+
+def categories(ask: Asking) -> dict[str, int]:
+    """The time of each category of launches of a trace, most first."""
+    return {row["category"]: row["total_ns"] for row in ask.rows("events_categories")}
+
+
+def _gather(ask: Asking, most: int, *, live: bool) -> Events:
     found, name = extent(ask), str(ask.params["trace"])
     if found.events <= most:
         items, samples = _items(ask, found.whole, found)
@@ -182,7 +194,11 @@ def together(asks: Sequence[Asking], axis: Axis, most: int) -> Events:
     stretch = dataclasses.replace(whole, step_ns=max(steps))
     together = pl.concat(collectives, how="vertical_relaxed") if collectives else None
     told = pl.concat(samples, how="vertical_relaxed")
-    return Events(frame, told, held, stretch, facts=known, exchanges=together, aligned=axis.aligned)
+    spent: collections.Counter[str] = collections.Counter()
+    for one in found:
+        spent.update(one.categories)
+    of_all = dict(spent.most_common())
+    return Events(frame, told, held, stretch, "", "", known, together, axis.aligned, of_all)
 
 
 def extent(ask: Asking) -> Extent:
@@ -259,7 +275,7 @@ def _among_sums(found: pl.DataFrame, host: pl.DataFrame) -> pl.DataFrame:
 def _gaps(ask: Asking, *, part: bool) -> pl.DataFrame:
     """Idle times with their causes; of a `part` of a trace without, which are asked for when it is there."""
     if part:
-        found = ask.frame("events_breaks").with_columns(name=pl.lit("idle"), cause=pl.lit(UNKNOWN))
+        found = ask.frame("events_idle").with_columns(name=pl.lit("idle"), cause=pl.lit(UNKNOWN))
     else:
         found = ask.frame("events_gaps")
     return _plain(found, lane=pl.lit("idle"), category="idle: " + pl.col("cause"))
@@ -360,6 +376,7 @@ def packed(events: Events) -> bytes:
         "names": [harmless(str(name)) for name in names["name"]],
         "categories": names["category"].to_list(),
         "signatures": names["signature"].to_list(),
+        "ranked": list(events.categories),
         "facts": events.facts,
         "aligned": events.aligned,
         "exchanges": None if events.exchanges is None else exchanges.header(events.exchanges, whole.first_ns),

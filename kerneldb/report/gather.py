@@ -258,5 +258,7 @@ def _roofline(ask: Asking) -> Section:
     table = ask.table(contents.ROOFLINE, 20)
     points = [{**row, "point": events.point(row["trace"], row["signature_id"])} for row in ask.rows("roofline")]
     roofs = charts.roofs([point for point in points if point["peak_flops_per_second"]], "dtype")
-    drawn = [Chart("Roofline", charts.roofline(points, roofs), table.sql)] if points else []
+    drawn = (
+        [Chart("Roofline", charts.roofline(points, roofs, list(events.categories(ask))), table.sql)] if points else []
+    )
     return Section("Roofline", (*drawn, table), (), TOGETHER if points else "")

@@ -49,9 +49,9 @@ const Timeline = (() => {
     /* The longest idle times, as [length, lane, item]. Numbers alone are sorted: there may be as many as launches. */
     largest() {
       const lanes = this.data.lanes.filter((lane) => lane.lane === "idle"), all = new Float64Array(lanes.reduce((sum, lane) => sum + lane.n, 0)), found = [];
-      lanes.reduce((at, lane) => { all.set(lane.length, at); return at + lane.n; }, 0);
+      lanes.reduce((at, lane) => { all.set(lane.length.map((one, i) => lane.many?.[i] > 1 ? 0 : one), at); return at + lane.n; }, 0);
       const least = all.length > GAPS ? all.sort()[all.length - GAPS] : 0;
-      for (const lane of lanes) for (let i = 0; i < lane.n; i++) if (lane.length[i] >= least) found.push([lane.length[i], lane, i]);
+      for (const lane of lanes) for (let i = 0; i < lane.n; i++) if (lane.length[i] >= least && !(lane.many?.[i] > 1)) found.push([lane.length[i], lane, i]);
       return found.sort((one, other) => other[0] - one[0]).slice(0, GAPS);
     }
 
@@ -67,7 +67,9 @@ const Timeline = (() => {
         button.addEventListener("click", act);
         bar.append(button);
       }
-      bar.append(this.said, this.legend());
+      this.colours_told = element("span", undefined, {class: "tl-legend"});
+      bar.append(this.said, this.colours_told);
+      this.legend();
       this.scroll = element("div", undefined, {class: "tl-scroll"});
       this.canvas = element("canvas", undefined, {tabindex: "0", role: "application", "aria-label": this.words()});
       this.scroll.append(this.canvas);
@@ -86,20 +88,19 @@ const Timeline = (() => {
 
     /* What the colours of launches, of the critical path and of idle times are, most time first. */
     legend() {
-      const box = element("span", undefined, {class: "tl-legend"}), launches = this.times((lane) => lane.launches), others = launches.length - this.shown;
+      const launches = this.data.ranked, others = launches.length - this.shown;
       const shown = launches.slice(0, this.shown).map((category) => [category, this.colour(category)]);
       if (others) shown.push([others === 1 ? "1 other category" : `${others} other categories`, Drawing.OTHER]);
       for (const part of this.times((lane) => lane.lane === "critical path")) shown.push([`critical path: ${part}`, this.colour(part)]);
       const idle = new Map();
       for (const cause of this.times((lane) => lane.lane === "idle").slice(0, 6)) idle.set(this.colour(cause), [...(idle.get(this.colour(cause)) ?? []), cause.slice(6)]);
       for (const [colour, causes] of idle) shown.push([`idle: ${causes.join(", ")}`, colour]);
-      for (const [text, colour] of shown) {
+      this.colours_told.replaceChildren(...shown.map(([text, colour]) => {
         const one = element("span", text), dot = element("i");
         dot.style.background = colour;
         one.prepend(dot);
-        box.append(one);
-      }
-      return box;
+        return one;
+      }));
     }
 
     /* How much of the drawing is in the window, in pixels. */
@@ -257,7 +258,7 @@ const Timeline = (() => {
     /* The name of an item; of one that stands for several, how many. */
     title({lane, i}) {
       const name = this.data.names[lane.name[i]];
-      return lane.many?.[i] > 1 ? `${several(lane.many[i], "event")}, the longest ${name}` : name;
+      return lane.many?.[i] > 1 ? `${this.many(lane, i)}${lane.lane === "idle" ? "" : `, the longest ${name}`}` : name;
     }
 
     hover(x, y) {
@@ -393,7 +394,7 @@ const Timeline = (() => {
         return cell;
       };
       add(lane.lane === "idle" ? "idle" : "name", this.title(this.chosen));
-      if (lane.many?.[i] > 1) add("busy", `${time(lane.busy[i])}, ${(100 * lane.busy[i] / Math.max(1, lane.length[i])).toFixed(0)} %; ${this.data.live ? "zoom in to see each" : "only their sum is in this file"}`);
+      if (lane.many?.[i] > 1) add(lane.lane === "idle" ? "together" : "busy", `${time(lane.busy[i])}, ${(100 * lane.busy[i] / Math.max(1, lane.length[i])).toFixed(0)} %; ${this.data.live ? "zoom in to see each" : "only their sum is in this file"}`);
       add("where", `${lane.lane} · ${lane.place}`);
       add("start, duration", `${this.clock(start)}, ${time(lane.length[i])}`);
       if (this.data.categories[lane.name[i]] && lane.launches) add("category", this.data.categories[lane.name[i]]);

@@ -60,12 +60,13 @@ Timeline.Live = class extends Timeline.View {
     const [from, to] = data.window, found = await (await this.ask("/causes", {from, to})).json();
     for (const {place, start, name, category} of found) {
       const lane = data.lanes.find((one) => one.lane === "idle" && one.place === place), i = lane ? Packed.first(lane.start, start) : 0;
-      if (!lane || i >= lane.n || lane.start[i] !== start) continue;
+      if (!lane || i >= lane.n || lane.start[i] !== start || lane.many?.[i] > 1) continue;
       lane.name[i] = data.names.push(name) - 1;
       data.categories.push(category);
     }
     if (data !== this.data) return;
     this.paints();
+    this.legend();
     if (this.chosen?.lane.lane === "idle") this.tell();
     this.draw();
   }
@@ -76,11 +77,14 @@ Timeline.Live = class extends Timeline.View {
     const chosen = this.chosen && {key: this.key(this.chosen.lane), start: this.chosen.lane.start[this.chosen.i], length: this.chosen.lane.length[this.chosen.i]};
     const held = new Set(data.lanes.map((lane) => `${this.key(lane)}\n${lane.row}`));
     for (const lane of this.whole.lanes) if (!held.has(`${this.key(lane)}\n${lane.row}`)) data.lanes.push({...lane, n: 0, start: new Float64Array(0), length: new Float64Array(0), name: new Uint32Array(0), link: new Uint32Array(0), key: new Float64Array(0), base: Infinity, ends: null, many: null});
-    const place = new Map(this.whole.lanes.map((lane, i) => [this.key(lane), i]));
-    data.lanes.sort((one, other) => (place.get(this.key(one)) ?? 1e9) - (place.get(this.key(other)) ?? 1e9) || one.row - other.row);
+    const place = new Map(this.whole.lanes.map((lane, i) => [this.key(lane), i])), last = new Map(this.whole.lanes.map((lane, i) => [lane.place, i]));
+    const at = (lane) => place.get(this.key(lane)) ?? (last.get(lane.place) ?? 1e9) + 0.5;  // a lane that the whole view lacks comes after others of its place
+    data.lanes.sort((one, other) => at(one) - at(other) || one.row - other.row);
     for (const counter of data.counters) counter.most = this.whole.counters.find((one) => one.name === counter.name)?.most;
+    data.ranked = this.whole.ranked;
     this.data = data;
     this.paints();
+    this.legend();
     if (this.search.value) this.find(this.search.value); else if (!this.hits.box.hidden) this.list_gaps();
     this.arrange();
     if (this.high !== this.drawn) { this.drawn = this.high; this.resize(); }

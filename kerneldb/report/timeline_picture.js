@@ -46,12 +46,12 @@ const Drawing = (() => {
     /* The launches of other ranks that are the same collective. */
     partners() { return []; }
 
-    /* The categories that take most time have colours of their own, the same for as long as the page is open; all others share one. */
+    /* The categories that take most time in the whole trace have colours of their own, in a file as in a page that asks for what it shows; all others share one. */
     paints() {
       this.seen ??= new Map();
       if (!this.known) {
         const coloured = (categories, hues) => categories.slice(0, hues.length).map((category, i) => [category, hues[i]]);
-        const launched = coloured(this.times((lane) => lane.launches), COLOURS);
+        const launched = coloured(this.data.ranked, COLOURS);
         this.shown = launched.length;
         this.known = new Map([...coloured(this.times((lane) => lane.lane === "critical path"), PALE), ...launched]);
       }
@@ -80,6 +80,9 @@ const Drawing = (() => {
       }
       return [...sums].sort((one, other) => other[1] - one[1]).map(([category]) => category);
     }
+
+    /* How many events an item stands for, as words. */
+    many({lane, many}, i) { return several(many?.[i] ?? 1, lane === "idle" ? "idle time" : "event"); }
 
     /* Whether a lane or counter is shown: all words of one of the alternatives that are asked for are in its title. */
     wanted(title) {
@@ -257,7 +260,7 @@ const Drawing = (() => {
         if (colour !== last) { pen.fillStyle = colour; last = colour; }
         pen.fillRect(x, y + high * (1 - share), width > 3 ? width - 0.5 : width, high * share);
         if (many?.[i] > 1) {
-          if (width > 70) { pen.fillStyle = ink; last = -1; pen.fillText(several(many[i], "event"), x + 3, y + high / 2 + 0.5); }
+          if (width > 70) { pen.fillStyle = ink; last = -1; pen.fillText(this.many(row.lane, i), x + 3, y + high / 2 + 0.5); }
         } else if (width > 28) {
           pen.fillStyle = on(colour); last = -1;
           pen.fillText(cut(names[name[i]], Math.floor((width - 6) / 5.6)), x + 3, y + high / 2 + 0.5, width - 5);

@@ -589,6 +589,86 @@ def test_a_timeline_of_many_events_asks_for_what_it_shows(
     assert ("registers a thread" in said["click"]) == (clicked["registers"] is not None), "asked of the server, too"
 
 
+COLOURED = """(async () => {
+  const view = Object.values(window.views)[0], found = [];
+  const shade = (shown) => shown.match(/[0-9]+/g).join();
+  const painted = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)).join();
+  const look = async () => {
+    await view.rested(); await view.explained;
+    const drawn = new Map(), told = [];
+    for (const lane of view.data.lanes) for (let i = 0; i < lane.n; i++) {
+      const category = view.data.categories[lane.name[i]];
+      if (category && (lane.launches || lane.lane === "idle")) drawn.set(category, painted(view.colours[lane.name[i]]));
+    }
+    for (const {textContent: title, firstChild: dot} of view.colours_told.children) {
+      const idle = title.startsWith("idle: "), names = idle ? title.slice(6).split(", ") : [title];
+      for (const name of names) told.push([idle ? `idle: ${name}` : name, shade(dot.style.background)]);
+    }
+    const lanes = [...new Set(view.data.lanes.map(({place, lane}) => `${place} ${lane}`))];
+    found.push({drawn: [...drawn], told, lanes});
+  };
+  await look();
+  await view.gap(0); await look();
+  return found;
+})()"""
+
+
+@needs_browser
+def test_a_category_has_one_colour_however_it_is_shown(
+    port: int, database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In a file, in a page that is served, whole and zoomed; the legend says which, and idle times are by their GPU."""
+    file = tmp_path / "page.html"
+    file.write_text(html.page(gather.single(database, ["first"])), encoding="utf-8")
+    monkeypatch.setattr(events, "MOST", 100)
+    monkeypatch.setattr(events, "BINS", 50)
+    with browser() as page:
+        page.go(f"http://{serve.HOST}:{port}/timeline?name=first&token={TOKEN}", "0")
+        wait(page, "!location.search.includes('token') && window.views?.chart0")
+        whole = "Object.values(window.views)[0].whole"
+        idle = f"{whole}.lanes.find(({{lane}}) => lane === 'idle')"
+        at_first = page.run(f"[{idle}.lane, {whole}.categories[{idle}.name[0]]]")
+        seen = page.run(COLOURED)
+        page.go(file.as_uri())
+        seen += page.run(COLOURED)
+        assert page.wrong == []
+    first = database.sql(
+        "SELECT category FROM kernels WHERE trace = 'first' GROUP BY ALL ORDER BY sum(duration_ns) DESC LIMIT 1"
+    ).rows()[0]["category"]
+    for one in seen:
+        told = dict(one["told"])
+        assert next(iter(told)) == first
+        grey = next((colour for name, colour in told.items() if "other categor" in name), None)
+        assert {name: told.get(name, grey) for name, _ in one["drawn"]} == dict(one["drawn"])
+        gpu = [lane for lane in one["lanes"] if lane.startswith("GPU 0")]
+        assert gpu[-1] == "GPU 0 idle"
+        assert [lane for lane in one["lanes"] if lane in gpu] == gpu
+        at = [one["lanes"].index(lane) for lane in gpu]
+        assert at == list(range(at[0], at[0] + len(at)))
+    whole, zoomed, *_ = seen
+    assert at_first == ["idle", "idle: zoom in for the cause"]
+    assert any(name.startswith("idle: ") for name, _ in zoomed["told"])
+    for other in seen[1:]:
+        of_launches = {name: colour for name, colour in other["told"] if ":" not in name}
+        assert of_launches.items() == {name: colour for name, colour in whole["told"] if ":" not in name}.items()
+
+
+def test_idle_times_of_a_stretch_are_whole_or_summed(database: Database) -> None:
+    """However short they are: all of the idle time is there, and what is long is as `idle_gaps` says."""
+    rows = database.sql("SELECT gap_start_ns, gap_ns FROM idle_gaps() WHERE trace = 'first'").rows()
+    with asking(database) as ask:
+        one = ask.about(trace="first")
+        whole = events.extent(one).whole
+        for bins in (10, 500, 10**9):
+            step = max(1, (whole.last_ns - whole.first_ns) // bins)
+            asked = {"first_ns": whole.first_ns, "last_ns": whole.last_ns, "step_ns": step}
+            found = one.also(asked).rows("events_idle")
+            assert sum(row["busy_ns"] for row in found) == sum(row["gap_ns"] for row in rows)
+            assert sum(row["n"] for row in found) == len(rows)
+            long = {(row["gap_start_ns"], row["gap_ns"]) for row in rows if row["gap_ns"] >= step}
+            assert {(row["start_ns"], row["duration_ns"]) for row in found if row["n"] == 1} >= long
+
+
 @needs_browser
 def test_the_address_of_a_view_has_no_token(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who came by the address with the token passes on one that shows the same, to who has a token of their own."""
