@@ -30,6 +30,7 @@ from kerneldb.output.text import harmless
 from kerneldb.output.units import duration
 from kerneldb.report import exchanges
 from kerneldb.report.model import shapes
+from kerneldb.shell import Name, kerneldb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -103,6 +104,8 @@ class Events:
     """Whether times of several traces are by one clock."""
     categories: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """The time of each category of launches in the whole trace; a page that asks for a stretch knows them."""
+    pathless: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Traces whose critical path is no lane here, and how many launches they have."""
 
     def note(self) -> str:
         """What is summed, as a sentence; nothing where all events are there one by one."""
@@ -117,13 +120,25 @@ class Events:
             f"shorter ones are summed by {step}, shorter idle times left out. kerneldb serve shows each."
         )
 
+    def without_path(self) -> str:
+        """That the critical path is no lane here, and what shows it; nothing where it is one."""
+        if not self.pathless:
+            return ""
+        names = [Name(name) for name in self.pathless]
+        sizes = (f"{'' if len(names) == 1 else f'{harmless(name)}: '}{n:,}" for name, n in self.pathless.items())
+        command = kerneldb("analyze", "critical-path", *names)
+        return f"The critical path is not drawn for so many launches ({', '.join(sizes)}): {command} shows it."
+
 
 def gather(ask: Asking, most: int, *, live: bool = False) -> Events:
     """The events of the trace that `ask` is about: one by one where there are at most `most`.
 
     Else with sums: in steps that give at most `most` rows, or (`live`) as many as a screen shows.
     """
-    return dataclasses.replace(_gather(ask, most, live=live), categories=categories(ask))
+    made = _gather(ask, most, live=live)
+    launches, stretch = made.found.launches, live and made.found.events > most
+    pathless = {str(ask.params["trace"]): launches} if launches > (0 if stretch else MOST_ON_PATH) else {}
+    return dataclasses.replace(made, categories=categories(ask), pathless=pathless)
 
 
 def categories(ask: Asking) -> dict[str, int]:
@@ -198,7 +213,8 @@ def together(asks: Sequence[Asking], axis: Axis, most: int) -> Events:
     for one in found:
         spent.update(one.categories)
     of_all = dict(spent.most_common())
-    return Events(frame, told, held, stretch, "", "", known, together, axis.aligned, of_all)
+    pathless = {name: n for one in found for name, n in one.pathless.items()}
+    return Events(frame, told, held, stretch, "", "", known, together, axis.aligned, of_all, pathless)
 
 
 def extent(ask: Asking) -> Extent:

@@ -129,7 +129,8 @@ def _together(ask: Asking, axis: timelines.Axis) -> Section:
             moved = {name: row[name] + by for name in ("from_ms", "to_ms")}
             rows.append({**row, **moved, "lane": f"{one.trace}, {row['lane']}"})
     drawn = Chart(_caption(found), charts.lanes(rows), placed[0].sql("timeline"), events.inlined(found))
-    return Section(TOGETHER_DRAWN, (drawn,), (), ALIGNED if axis.aligned else APART)
+    clocks = ALIGNED if axis.aligned else APART
+    return Section(TOGETHER_DRAWN, (drawn,), (), " ".join(filter(None, (clocks, found.without_path()))))
 
 
 def made(database: Database) -> str:
@@ -212,7 +213,9 @@ def _drawn(ask: Asking, *, live: bool = False) -> Section:
     """
     found = events.gather(ask, events.MOST, live=live)
     spec = charts.lanes([] if live else ask.rows("timeline"))
-    return Section(DRAWN, (Chart(_caption(found), spec, ask.sql("timeline"), events.inlined(found)),))
+    return Section(
+        DRAWN, (Chart(_caption(found), spec, ask.sql("timeline"), events.inlined(found)),), (), found.without_path()
+    )
 
 
 def _caption(found: events.Events) -> str:

@@ -102,8 +102,14 @@ def test_the_critical_path_is_a_lane_where_a_trace_is_small_enough(
     assert lane["duration_ns"].sum() == sum(row["path_ns"] for row in path)
     monkeypatch.setattr(events, "MOST_ON_PATH", 1)
     with asking(database) as ask:
-        without = events.gather(ask.about(trace=TRACE), events.MOST).frame
-    assert without.height == held.frame.height - lane.height
+        without = events.gather(ask.about(trace=TRACE), events.MOST)
+    assert without.frame.height == held.frame.height - lane.height
+    (launches,) = database.sql("SELECT count(*) AS n FROM kernels").rows()
+    command = f"kerneldb analyze critical-path {TRACE} shows it."
+    said = f"The critical path is not drawn for so many launches ({launches['n']:,}): {command}"
+    assert (held.without_path(), without.without_path()) == ("", said)
+    (section,) = [one for one in gather.single(database, [TRACE]).sections if one.title == gather.DRAWN]
+    assert section.text == said
 
 
 def test_what_the_critical_path_does_not_know_is_on_it(tmp_path: Path) -> None:
