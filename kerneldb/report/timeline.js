@@ -58,7 +58,7 @@ const Timeline = (() => {
     build() {
       const bar = element("div", undefined, {class: "tl-bar"});
       this.search = element("input", undefined, {type: "search", placeholder: "Search names", "aria-label": "Search names of events"});
-      this.said = element("span", "", {class: "dim"});
+      this.said = element("span", "", {class: "dim", role: "status"});
       this.sought = element("input", undefined, {type: "search", placeholder: "Lanes: stream 7, idle", "aria-label": "Show only lanes with these words in their titles; a comma parts alternatives"});
       bar.append(this.search, this.sought);
       for (const [text, title, act] of [["−", "Zoom out", () => this.zoom(2)], ["+", "Zoom in", () => this.zoom(0.5)], ["whole", "Whole trace (0)", () => this.show(0, this.end)],
@@ -286,6 +286,7 @@ const Timeline = (() => {
     choose(event, bring = false) {
       this.chosen = {lane: event.lane, i: event.i};
       this.range = null;
+      if (!this.data.live) this.said.textContent = this.hits.words();
       const key = this.key(event.lane);
       if (!this.wanted(Drawing.titled(event.lane))) this.seek("");
       if (this.closed.delete(key)) { this.arrange(); this.resize(); }
@@ -344,6 +345,7 @@ const Timeline = (() => {
     follow() {
       const {lane, i} = this.chosen ?? {}, [other] = !lane ? [] : lane.lane === "idle" ? [this.after(lane, lane.start[i] + lane.length[i])] : this.linked(this.chosen);
       if (other) this.choose(other, true);
+      else if (lane) this.said.textContent = lane.launches ? "its call was not recorded" : lane.lane === "idle" ? "the call of the launch after it was not recorded, or is not shown" : "it launched nothing";
     }
 
     /* The operator of the launch that ended a gap, and what its thread did: the line of the program or else what was innermost halfway, the line around the call, or the call that was waited for. */
@@ -408,6 +410,7 @@ const Timeline = (() => {
         if (lane.lane === "idle") add("next launch", `${name}, begun ${time(Math.abs(before))} ${before < 0 ? "after" : "before"} the GPU ran dry`, host);
         else add("launched by", among ? `one of ${name}` : `${name}, ${time(before)} before`, host);
       } else if (lane.launches && lane.key?.[i]) this.tell_caller(add);
+      else if (lane.launches) add("launched by", "a call that was not recorded");
       const op = this.data.facts?.[this.data.signatures[lane.name[i]]]?.op;
       const inside = host ? this.around(host.lane.place, host.lane.start[host.i], op) : lane.gpu ? [] : this.around(lane.place, start).filter((one) => one.lane !== lane);
       const line = (one, label) => add(label, `${names[one.lane.name[one.i]]}, ${time(one.lane.length[one.i])}`, one);

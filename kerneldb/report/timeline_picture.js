@@ -165,7 +165,7 @@ const Drawing = (() => {
       pen.textBaseline = "middle";
       this.grid(line);
       for (const row of this.rows) {
-        if (row.head) this.head(row, ink, line, dim);
+        if (row.head) this.head(row, ink, line, dim, paper);
         else if (row.counter) this.counter(row, dim, line);
         else this.row(row, ink);
       }
@@ -214,24 +214,34 @@ const Drawing = (() => {
       }
     }
 
-    head(row, ink, line, dim) {
+    head(row, ink, line, dim, paper) {
       const pen = this.pen;
       pen.fillStyle = line; pen.fillRect(0, row.y, this.wide + this.left, 1);
+      const closed = this.closed.has(row.key), title = shortened(pen, `${closed ? "▸" : "▾"} ${this.pinned.has(row.key) ? "★ " : ""}${titled(row.head)}`, this.wide + this.left - 10);
+      // Nothing else is drawn at its height: a long title is whole, over the lines of the grid.
+      const end = 4 + pen.measureText(title).width + 6;
+      if (end > this.left) { pen.fillStyle = paper; pen.fillRect(this.left, row.y + 1, end - this.left, HEAD - 1); }
       pen.fillStyle = ink;
-      const room = (this.left > 100 ? this.left : this.wide) - 10;
-      const closed = this.closed.has(row.key);
-      pen.fillText(shortened(pen, `${closed ? "▸" : "▾"} ${this.pinned.has(row.key) ? "★ " : ""}${titled(row.head)}`, room), 4, row.y + HEAD / 2 + 1);
+      pen.fillText(title, 4, row.y + HEAD / 2 + 1);
       if (!closed || this.left < 100) return;
       const held = this.data.lanes.filter((lane) => this.key(lane) === row.key).reduce((sum, lane) => sum + lane.n, 0);
       pen.fillStyle = dim;
-      pen.fillText(`closed: ${several(held, "event")}, a click opens it`, this.left + 4, row.y + HEAD / 2 + 1);
+      pen.fillText(`closed: ${several(held, "event")}, a click opens it`, Math.max(this.left + 4, end + 6), row.y + HEAD / 2 + 1);
+    }
+
+    /* The lines of a text that is as wide as there is room; two at most. */
+    lines(text, room) {
+      const words = text.split(" "), wide = (from, to) => this.pen.measureText(words.slice(from, to).join(" ")).width;
+      let first = words.length;
+      while (first > 1 && wide(0, first) > room) first--;
+      return [words.slice(0, first), words.slice(first)].filter((one) => one.length).map((one) => shortened(this.pen, one.join(" "), room));
     }
 
     counter(row, dim, line) {
       const {ts, values, name, unit, most} = row.counter, pen = this.pen, bottom = row.y + row.high;
       pen.fillStyle = dim;
-      pen.fillText(shortened(pen, name, (this.left > 100 ? this.left : this.wide) - 10), 4, row.y + 8);
-      pen.fillText(`to ${amount(most, unit)}`, 4, row.y + 22);
+      const told = [...this.lines(name, (this.left > 100 ? this.left : this.wide) - 10), `to ${amount(most, unit)}`];
+      told.forEach((one, i) => pen.fillText(one, 4, row.y + 8 + i * 13));
       pen.strokeStyle = COLOURS[0]; pen.beginPath();
       const origin = this.data.origin;
       let from = Math.max(0, first(ts, this.from + origin) - 1);
@@ -278,7 +288,16 @@ const Drawing = (() => {
       return lane.ends;
     }
 
+    /* What is chosen, over the rows: not over their titles. */
     marks(ink) {
+      const pen = this.pen;
+      pen.save();
+      pen.beginPath(); pen.rect(this.left - 1, TOP, this.wide + 1, this.high); pen.clip();
+      this.marked(ink);
+      pen.restore();
+    }
+
+    marked(ink) {
       const pen = this.pen;
       if (this.range) {
         pen.fillStyle = "#8884";

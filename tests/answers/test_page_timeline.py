@@ -269,13 +269,13 @@ GAP_STEPS = """<script>window.drawn.then(() => {
   const view = Object.values(window.views)[0], pen = view.pen, said = [], wide = [];
   view.canvas.dispatchEvent(new KeyboardEvent("keydown", {key: "g"}));
   said.push(view.told.textContent);
-  const lane = view.data.lanes[0], long = "a trace with a name as long as those of ranks ".repeat(4) + "rank 7";
+  const lane = view.data.lanes[0], long = "a trace with a name as long as those of ranks ".repeat(9) + "rank 7";
   lane.place = long; view.arrange();
   pen.fillText = (text, x) => { if (x === 4) wide.push([text, pen.measureText(text).width]); };
   view.paint();
   const head = view.rows.find((row) => row.head === lane);
   view.hover(10, head.y + 5);
-  said.push(view.canvas.title, String(Math.max(...wide.map((one) => one[1])) < view.left));
+  said.push(view.canvas.title, String(Math.max(...wide.map((one) => one[1])) < view.left + view.wide));
   said.push(wide.find(([text]) => text.endsWith("rank 7"))?.[0]);
   const out = document.createElement("pre");
   out.id = "said"; out.textContent = JSON.stringify(said); document.body.append(out);
@@ -283,7 +283,7 @@ GAP_STEPS = """<script>window.drawn.then(() => {
 
 
 @needs_browser
-def test_a_gap_without_a_call_says_so_and_titles_keep_out_of_the_drawing(tmp_path: Path) -> None:
+def test_a_gap_without_a_call_says_so_and_titles_are_no_wider_than_the_drawing(tmp_path: Path) -> None:
     recording = Recording()
     recording.kernel("first", 0, 100_000, call=-5_000)
     recording.waits("cudaStreamSynchronize", 10_000, 60_000)

@@ -234,6 +234,71 @@ def test_sums_have_the_lanes_that_are_open(tmp_path: Path, tab: Page) -> None:
     ]
 
 
+def titles(page: Page) -> str:
+    """The picture of the column with the titles of lanes."""
+    page.settled()
+    return str(
+        page.run(f"""(() => {{
+        const view = {VIEW}, copy = document.createElement("canvas");
+        Object.assign(copy, {{width: view.left - 2, height: view.canvas.height}});
+        copy.getContext("2d").drawImage(view.canvas, 0, 0);
+        return copy.toDataURL();
+    }})()""")
+    )
+
+
+def test_what_leads_out_of_the_view_is_not_drawn_over_titles(page: Page) -> None:
+    """The call of a launch is left of the view: neither its box nor the line to it is beside the lanes."""
+    page.run(f"""(() => {{
+        const view = {VIEW}, lane = view.data.lanes.find((one) => one.launches && one.link[0]);
+        view.choose({{lane, i: 0}});
+        const [call] = view.linked(view.chosen), after = call.lane.start[call.i] + call.lane.length[call.i];
+        view.show(after, lane.start[0] + lane.length[0]);
+        view.resize();
+    }})()""")
+    chosen = titles(page)
+    page.run(f"({VIEW}.chosen = null, {VIEW}.resize())")
+    assert titles(page) == chosen
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_titles_of_lanes_are_whole(page: Page, width: int) -> None:
+    page.size(width, 700)
+    try:
+        drawn = page.run(f"""(() => {{
+            const view = {VIEW}, texts = [], {{pen}} = view;
+            for (const lane of view.data.lanes) lane.place += ", exchanges-script-rank0";
+            for (const counter of view.data.counters) counter.name += ", exchanges-script-rank0";
+            view.arrange(); view.resize();
+            pen.fillText = (text) => texts.push(text);
+            view.paint();
+            delete pen.fillText;
+            const heads = view.rows.filter((row) => row.head).map((row) => Drawing.titled(row.head));
+            return {{texts, heads, counters: view.data.counters.map((one) => one.name)}};
+        }})()""")
+        shown = [text.lstrip("▾▸ ") for text in drawn["texts"]]
+        assert {title for title in drawn["heads"] if title not in shown} == set()
+        told = " ".join(shown)
+        assert drawn["counters"]
+        assert all(name in told for name in drawn["counters"])
+    finally:
+        page.size(1280, 700)
+
+
+def test_a_launch_without_a_call_says_so(page: Page) -> None:
+    page.run(f"""(() => {{
+        const view = {VIEW}, lane = view.data.lanes.find((one) => one.launches);
+        lane.link[0] = 0;
+        view.choose({{lane, i: 0}});
+    }})()""")
+    assert ["launched by", "a call that was not recorded"] in page.run(LINES)
+    page.press("f")
+    said = [name for role, name in page.heard() if role == "StaticText"]
+    assert "its call was not recorded" in said
+    page.press("]")
+    assert page.run(f"{VIEW}.said.textContent") == ""
+
+
 UNITS = {"ns": 1, "µs": 10**3, "ms": 10**6, "s": 10**9}
 
 
