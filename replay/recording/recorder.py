@@ -28,7 +28,7 @@ import shutil
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
@@ -348,15 +348,17 @@ class _Recorder:
             return self._make(part)
         traced = list[Traced]()
         folder = self._bundle.folder
+        capture = Part(part.workload, CAPTURE, self._settings.tags(part.workload, CAPTURE))
         try:
             work = self._make(part, lambda: traced_capture(part.workload, self._settings, folder, traced))
-        except WorkloadError:  # it could be captured when it was measured: the profiler was in the way, on some rank
+        except WorkloadError as error:  # it could be captured when it was measured: the profiler was in the way
             for one in traced:
                 for name in filter(None, (one.file, one.execution_trace)):
                     (folder / name).unlink(missing_ok=True)
             workloads.empty_cache(self._settings)
+            self._tell("failed", capture, reason=f"{error}; the kernels of the graph have no calls")
             return self._make(part)
-        capture = Part(part.workload, CAPTURE, self._settings.tags(part.workload, CAPTURE), trace=traced[0])
+        capture = replace(capture, trace=traced[0])
         others = [one for one in self._bundle.content.parts if (one.workload, one.mode) != (part.workload, CAPTURE)]
         self._bundle.note(parts=[*others, capture])
         return work

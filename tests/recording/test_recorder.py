@@ -334,7 +334,11 @@ def test_a_graph_that_the_profiler_keeps_from_being_captured_is_traced_without_i
             super().__init__(work, contextlib.nullcontext)
 
     monkeypatch.setattr(workloads, "Captured", Refusing)
-    parts = record(tmp_path / "a", as_graph())["parts"]
+    told = list[dict[str, Any]]()
+    parts = record(tmp_path / "a", as_graph(), listen=told.append)["parts"]
+    (failed,) = [event for event in told if event["what"] == "failed"]
+    assert failed["mode"] == "cuda_graph_capture"
+    assert failed["reason"].endswith("somebody looks; the kernels of the graph have no calls")
     assert [one["mode"] for one in parts] == ["eager", "cuda_graph"]
     assert "trace" in parts[1]
     assert not [path for path in (tmp_path / "a").iterdir() if "capture" in path.name]
