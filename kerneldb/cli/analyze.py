@@ -187,8 +187,8 @@ def idle(asked: Asked, *, gaps: bool) -> None:
     for it: launching, synchronisation, allocation …), queue (the next launch had been made: dependency, launch latency,
     between launches) and unattributed (the trace does not tell). waiting_call is the call of the host that is the cause
     for most of the time; n counts pieces, as a gap is cut at each call that held up the host. host_late (with --gaps)
-    is how long the GPU had been idle when the host began the next launch call, no_call how long right before it the
-    thread was in no recorded call: in Python or other work, between call_before and call_after.
+    is how long the GPU had been idle when the host began the next launch call, no_call how long of that the thread was
+    in no recorded call, in all: in Python or other work. call_after is the launch call, call_before the last before it.
     is_carried says that waiting_call had ended: its cause is carried over. With --where, launches that do not meet the
     condition count as idle. at is the start of the gap, counted from the first launch of the trace as in `kerneldb
     tui`; --wide and formats for programs also have times by the clock of the trace.

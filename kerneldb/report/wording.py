@@ -256,8 +256,8 @@ def _then(row: Row, hint: str, instead: str) -> Mapping[str, str]:
 
 def allocated(row: Row) -> Mapping[str, str]:
     """A call that takes so long is the first of its kind, and what else there is to do if that is not all."""
-    is_first = row["longest_ns"] >= FIRST_NS and 3 * row["longest_ns"] >= row["at_stake_ns"]
-    first = "A call of {longest_ns} is a first use (context, libraries): record after a warm-up." if is_first else ""
+    is_first = (row["call_ns"] or 0) >= FIRST_NS and 3 * row["longest_ns"] >= row["at_stake_ns"]
+    first = "A call of {call_ns} is a first use (context, libraries): record after a warm-up." if is_first else ""
     if is_first and row["longest_ns"] >= MOST * row["at_stake_ns"]:
         return {"hint": first, "instead": first}
     hint = (

@@ -10,6 +10,7 @@ SELECT
     sum(h.n)::BIGINT AS n,
     sum(h.calls)::BIGINT AS calls,
     max(h.longest_ns)::DOUBLE AS longest_ns,
+    max(h.call_ns)::DOUBLE AS call_ns,
     any_value(p.line) AS line,
     any_value(p.module) AS module,
     CASE WHEN $cause <> 'data loading' THEN any_value(p.op) END AS op,

@@ -1,6 +1,7 @@
 -- The wall time of a trace by cause and by what ran or was waited for: sums of `_wall_pieces`, one row per device, cause, call, signature and place in the
 -- program. Pieces of a millisecond and more are counted apart (`long_ns`); `launch_index` is that of the longest; `idle_each` has the length of each piece in
--- which nothing ran, for their median; `carried` are the longest gaps after calls that had ended by then, up to a hundred. `place` numbers the rows, most time first.
+-- which nothing ran, for their median; `call_ns` is how long the longest call lasted; `carried` are the longest gaps after calls that had ended by then, up to
+-- a hundred. `place` numbers the rows, most time first.
 WITH chosen AS (FROM kernels WHERE trace = $trace),
 
 used AS MATERIALIZED (FROM _wall_launches('chosen')),
@@ -23,7 +24,8 @@ summed AS MATERIALIZED (
         coalesce(sum(w.end_ns - w.start_ns) FILTER (w.end_ns - w.start_ns >= 1000000), 0) AS long_ns,
         max((w.end_ns - w.start_ns)::HUGEINT * 1099511627776 + 1099511627775 - w.launch_index) AS longest,
         min(w.start_ns) AS first_ns,
-        arg_max(w.start_ns, (w.end_ns - w.start_ns)::HUGEINT * 1099511627776 + 1099511627775 - w.launch_index) FILTER (w.number IS NOT NULL) AS longest_start_ns,
+        arg_max(w.start_ns, (w.end_ns - w.start_ns, -w.start_ns), 100) FILTER (w.number IS NOT NULL) AS longest_starts,
+        arg_max(w.end_ns, (w.end_ns - w.start_ns, -w.start_ns), 100) FILTER (w.number IS NOT NULL) AS longest_ends,
         sum(floor((w.end_ns - w.start_ns) * w.needed)) AS needed_ns,
         sum(w.end_ns - w.start_ns) FILTER (w.needed IS NOT NULL) AS known_ns,
         count(w.needed) AS known,
@@ -39,9 +41,13 @@ named AS (
         s.*,
         w.name AS call,
         w.cause,
-        CASE WHEN s.longest_start_ns >= w.end_ns THEN struct_pack(
-            start_ns := s.longest_start_ns, duration_ns := (s.longest >> 40)::BIGINT, waited_until_ns := w.end_ns, process := w.process, thread := w.thread
-        ) END AS carried,
+        w.end_ns - w.start_ns AS call_ns,
+        list_transform(
+            list_filter(list_zip(s.longest_ends, s.longest_starts), lambda piece : piece[2] >= w.end_ns),
+            lambda piece : struct_pack(
+                duration_ns := piece[1] - piece[2], start_ns := piece[2], waited_until_ns := w.end_ns, process := w.process, thread := w.thread
+            )
+        ) AS carried,
         s.number IS NOT NULL AND s.first_ns = min(s.first_ns) OVER (PARTITION BY s.place, s.number) AS is_first
     FROM summed AS s
     LEFT JOIN waits AS w USING (number)
@@ -64,7 +70,8 @@ grouped AS (
         1099511627775 - (max(longest) & 1099511627775)::BIGINT AS launch_index,
         count(*) FILTER (is_first) AS calls,
         arg_max(number, (longest >> 40, number)) AS number,
-        arg_max(carried, longest, 100) FILTER (carried IS NOT NULL) AS carried,
+        max(call_ns) AS call_ns,
+        list_reverse_sort(flatten(list(carried)))[:100] AS carried,
         sum(needed_ns)::BIGINT AS needed_ns,
         try_cast(sum(known_ns) AS BIGINT) AS known_ns,
         bool_or(is_compute) AS is_compute,
@@ -90,22 +97,7 @@ SELECT
     p.device,
     g.part,
     g.cause,
-    g.call,
-    g.late_rank,
-    g.n,
-    g.collectives,
-    g.known,
-    g.wall_ns,
-    g.long_n,
-    g.long_ns,
-    g.longest_ns,
-    g.launch_index,
-    g.calls,
-    g.needed_ns,
-    g.known_ns,
-    g.is_compute,
-    g.idle_each,
-    g.carried,
+    g.* EXCLUDE (place, code, rank, part, cause, number, span_ns),
     w.start_ns AS call_start_ns, w.process AS call_process, w.thread AS call_thread,
     l.module,
     l.python_line,

@@ -28,8 +28,9 @@ _ordered_gaps AS MATERIALIZED (FROM _wall_ordered(used, places, '_threads')),
 
 -- A launch starts some µs after its call; of what takes longer than 100 µs the reason is not known.
 _late AS (
-    SELECT t.*, CASE WHEN o.is_ordered THEN t.host_ns ELSE least(t.end_ns, t.host_ns + 100000) END AS queue_ns
+    SELECT t.*, f.first_ns, CASE WHEN o.is_ordered THEN t.host_ns ELSE least(t.end_ns, t.host_ns + 100000) END AS queue_ns
     FROM _threads AS t
+    INNER JOIN (SELECT place, min(start_ns) AS first_ns FROM _swept GROUP BY place) AS f USING (place)
     LEFT JOIN _ordered_gaps AS o USING (place, launch_index)
     WHERE t.host_ns > t.start_ns
 ),

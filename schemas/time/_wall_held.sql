@@ -1,10 +1,10 @@
 -- What held up the host in the gaps in which anything did: pieces that cover each such gap from its start to `host_ns` at least. `number` is the wait of
 -- `_host_waits`, NULL where none was open. `gaps` names gaps of `_wall_sweep` with the trace, process and thread
--- of the launch call that ends them (`host_process`, `thread`) and the thread of the one before (`other_thread`), and `queue_ns`, until when the launch
--- then took to start; `waits` names rows of `_host_waits`.
+-- of the launch call that ends them (`host_process`, `thread`) and the thread of the one before (`other_thread`), `queue_ns`, until when the launch
+-- then took to start, and `first_ns`, when the device began; `waits` names rows of `_host_waits`.
 --
--- Where nothing was open, after calls that waited for the GPU, the time still counts for the last such call, as far as they lasted in all: had they taken no
--- time, the host would have come so much earlier, and the launch would have started before the gap. What one gap has used up is gone for those after it.
+-- Where nothing was open, after calls that waited for the GPU, the time still counts for these calls, for each as far as it lasted (`_wait_debts`): had they
+-- taken no time, the host would have come so much earlier, and the launch would have started before the gap.
 CREATE OR REPLACE MACRO _wall_held(gaps, waits) AS TABLE
 -- A gap is the matter of the thread that ends it and of the one that launched before it.
 WITH _lanes AS (
@@ -12,7 +12,7 @@ WITH _lanes AS (
         *,
         row_number() OVER (ORDER BY place, host_process, thread, other_thread) AS lane,
         dense_rank() OVER (ORDER BY place, host_process) AS owner
-    FROM (SELECT DISTINCT place, trace_id, host_process, thread, other_thread FROM query_table(gaps))
+    FROM (SELECT DISTINCT place, first_ns, trace_id, host_process, thread, other_thread FROM query_table(gaps))
 ),
 
 _late AS (
@@ -28,7 +28,7 @@ _late AS (
 
 _open AS (
     SELECT
-        l.lane, l.owner, w.start_ns, w.end_ns, w.precedence, w.number, w.is_blocking,
+        l.lane, l.owner, l.first_ns, w.start_ns, w.end_ns, w.precedence, w.number, w.is_blocking,
         max(w.end_ns) OVER (PARTITION BY l.lane ORDER BY w.start_ns ROWS UNBOUNDED PRECEDING) AS reach_ns
     FROM query_table(waits) AS w
     INNER JOIN _lanes AS l
@@ -97,41 +97,14 @@ _after AS MATERIALIZED (
     ASOF LEFT JOIN _credits AS c ON f.owner = c.owner AND f.start_ns >= c.start_ns
 ),
 
--- What the time after each call has used up by its end, and how much is left when the next one comes.
-_periods AS (
-    SELECT c.owner, c.start_ns AS since_ns, c.credit_ns, coalesce(f.free_ns, 0) AS free_ns, sum(coalesce(f.free_ns, 0)) OVER so_far AS until_ns
-    FROM _credits AS c
-    LEFT JOIN (SELECT owner, since_ns, sum(end_ns - start_ns) AS free_ns FROM _after GROUP BY ALL) AS f ON c.owner = f.owner AND c.start_ns = f.since_ns
-    WINDOW so_far AS (PARTITION BY c.owner ORDER BY c.start_ns)
-),
-
-_stocks AS (
-    SELECT
-        owner, since_ns,
-        credit_ns - (until_ns - free_ns) + greatest(0, coalesce(max(until_ns - credit_ns) OVER before, 0)) AS stock_ns
-    FROM _periods
-    WINDOW before AS (PARTITION BY owner ORDER BY since_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-),
-
--- Of most calls nothing is left soon: only the time after the others is put in order.
-_owed AS (
-    SELECT
-        a.*,
-        a.start_ns + greatest(
-            0, least(a.end_ns - a.start_ns, s.stock_ns + a.end_ns - a.start_ns - sum(a.end_ns - a.start_ns) OVER so_far)
-        )::BIGINT AS until_ns
-    FROM _after AS a
-    INNER JOIN _stocks AS s ON a.owner = s.owner AND a.since_ns = s.since_ns AND s.stock_ns > 0
-    WINDOW so_far AS (PARTITION BY a.owner, a.since_ns ORDER BY a.start_ns ROWS UNBOUNDED PRECEDING)
-)
+_owed AS MATERIALIZED (FROM _wait_debts('_after', '_credits'))
 
 SELECT place, launch_index, start_ns, end_ns, number FROM _pieces WHERE number IS NOT NULL
 UNION ALL
-SELECT place, launch_index, start_ns, until_ns, number FROM _owed WHERE until_ns > start_ns
+SELECT place, launch_index, start_ns, end_ns, number FROM _owed
 UNION ALL
-SELECT place, launch_index, until_ns, host_ns, NULL FROM _owed WHERE host_ns > until_ns AND (is_touched OR until_ns > start_ns)
-UNION ALL
-SELECT a.place, a.launch_index, a.start_ns, a.host_ns, NULL
+SELECT a.place, a.launch_index, coalesce(o.until_ns, a.start_ns), a.host_ns, NULL
 FROM _after AS a
-ANTI JOIN (FROM _stocks WHERE stock_ns > 0) AS s ON a.owner = s.owner AND a.since_ns = s.since_ns
-WHERE a.is_touched;
+LEFT JOIN (SELECT place, launch_index, from_ns, max(end_ns) AS until_ns FROM _owed GROUP BY ALL) AS o
+    ON a.place = o.place AND a.launch_index = o.launch_index AND a.start_ns = o.from_ns
+WHERE a.host_ns > coalesce(o.until_ns, a.start_ns) AND (a.is_touched OR o.until_ns IS NOT NULL);

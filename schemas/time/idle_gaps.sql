@@ -14,8 +14,7 @@
 --   is_carried BOOLEAN: Whether that call had ended: its cause is carried over, by rule 5 of docs/why.md. NULL without one.
 --   launch_start_ns BIGINT [ns]: When the host began the next launch call.
 --   host_late_ns BIGINT [ns]: How long after the start of the gap that was.
---   no_call_ns BIGINT [ns]: How long of that, right before the launch call, its thread was in no recorded call: in Python or other work. NULL where the
---     thread is not known.
+--   no_call_ns BIGINT [ns]: How long of that its thread was in no recorded call, in all: in Python or other work. NULL where the thread is not known.
 --   call_before VARCHAR: Last call of that thread to end before it; NULL where none was in the second before the first gap or later.
 --   call_after VARCHAR: The launch call.
 --   previous VARCHAR: Short name of the launch that ended last before it.
@@ -86,25 +85,13 @@ _gaps AS MATERIALIZED (
     GROUP BY trace, trace_id, device, launch_index
 ),
 
-_bounds AS (
+_bounds AS MATERIALIZED (
     SELECT trace_id, min(gap_start_ns) - 1000000000 AS first_ns, max(gap_end_ns) AS last_ns
     FROM _gaps
     GROUP BY trace_id
 ),
 
--- One number for when the calls up to each have ended, and which of them was the last: calls may be within others.
-_calls AS (
-    SELECT
-        a.trace_id,
-        a.process,
-        a.thread,
-        a.start_ns,
-        max((a.start_ns + a.duration_ns)::HUGEINT * 1099511627776 + a.api_index) OVER (
-            PARTITION BY a.trace_id, a.process, a.thread ORDER BY a.start_ns, a.api_index ROWS UNBOUNDED PRECEDING
-        ) AS ended
-    FROM api_calls AS a
-    INNER JOIN _bounds AS b ON a.trace_id = b.trace_id AND a.start_ns < b.last_ns AND a.start_ns + a.duration_ns >= b.first_ns
-),
+_calls AS MATERIALIZED (FROM _called_time('_bounds')),
 
 _after AS (
     SELECT g.trace_id, g.device, g.launch_index, g.gap_start_ns, a.process, a.thread, a.name, a.start_ns
@@ -121,11 +108,16 @@ _quiet AS (
         n.name AS call_after,
         CASE
             WHEN n.process IS NOT NULL AND n.thread IS NOT NULL
-                THEN greatest(0, n.start_ns - greatest(n.gap_start_ns, coalesce((c.ended >> 40)::BIGINT, n.gap_start_ns)))
+                THEN greatest(
+                    0,
+                    n.start_ns - n.gap_start_ns
+                    - (coalesce(c.called_ns - greatest(0, c.until_ns - n.start_ns), 0) - coalesce(s.called_ns - greatest(0, s.until_ns - n.gap_start_ns), 0))
+                )::BIGINT
         END AS no_call_ns,
         (c.ended & 1099511627775)::BIGINT AS before_index
     FROM _after AS n
     ASOF LEFT JOIN _calls AS c ON n.trace_id = c.trace_id AND n.process = c.process AND n.thread = c.thread AND n.start_ns > c.start_ns
+    ASOF LEFT JOIN _calls AS s ON n.trace_id = s.trace_id AND n.process = s.process AND n.thread = s.thread AND n.gap_start_ns >= s.start_ns
 )
 
 SELECT

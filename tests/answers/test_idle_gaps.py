@@ -104,6 +104,17 @@ def test_within_an_outer_call_the_host_is_in_a_call(tmp_path: Path) -> None:
     assert (gap["no_call_ns"], gap["call_before"]) == (10_000, "outer")
 
 
+def test_the_time_in_no_call_is_that_of_the_whole_gap(tmp_path: Path) -> None:
+    """From 100 to 170 us two calls of 10 us each, and one that had begun before takes the first 5 us."""
+    recording = Recording()
+    recording.kernel("first", 0, 100_000, call=-5_000)
+    for start, duration in ((90_000, 15_000), (120_000, 10_000), (158_000, 10_000)):
+        recording.waits("cudaGetDevice", start, duration)
+    recording.kernel("second", 180_000, 10_000, call=170_000)
+    (gap,) = gaps(tmp_path, recording)
+    assert (gap["host_late_ns"], gap["no_call_ns"], gap["call_before"]) == (70_000, 45_000, "cudaGetDevice")
+
+
 def test_threads_of_no_known_process_come_last(tmp_path: Path) -> None:
     recording = Recording()
     recording.kernel("first", 0, 100_000, call=-5_000)
