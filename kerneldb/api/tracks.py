@@ -133,7 +133,7 @@ def counters(con: Connection, shown: Axis, stretch: Stretch) -> Lines:
         held = list(group)
         most = max(row["value"] for row in held)
         values = {row["bin"]: row["value"] for row in held if row["bin"] is not None}
-        shares, last = {}, None
+        shares, last = {}, values.get(-1)
         for place in range(stretch.bins):
             last = values.get(place, last)
             if last is not None and last > 0:

@@ -27,6 +27,8 @@ TOP: Final = "Where the GPU time goes"
 DRAWN: Final = "Timeline"
 MEMORY: Final = "Memory at the peak"
 NO_ADDRESSES: Final = "What was held then is not known: the trace does not say which allocation a release is of."
+LONGEST_NS: Final = 86_400_000_000_000
+"""No recording lasts for longer than a day."""
 RANKS: Final = "Who waits for whom"
 TOGETHER_DRAWN: Final = "All of them on one timeline"
 ALIGNED: Final = "Their clocks are the same: what is above each other happened at the same time."
@@ -251,10 +253,17 @@ def _memory(ask: Asking) -> Iterator[Section]:
 def peak(row: Mapping[str, Any]) -> str:
     """How much of the memory of a device was in use at the peak, when, and of how much that was reserved."""
     number = "" if row["device"] is None else f" {row['device']}"
-    at = "" if row["at_ns"] is None else f", {units.duration(row['at_ns'])} after the first launch"
+    at = _after_launch(row["at_ns"])
     used, reserved = row["device_peak_bytes"], row["reserved_bytes"]
     of = f", of {units.size(reserved)} that the allocator had reserved" if reserved else ""
     return f"{row['device_type']}{number}: at most {units.size(used)} in use{at}{of}."
+
+
+def _after_launch(at_ns: int | None) -> str:
+    """When that was; nothing where times are further apart than a recording lasts, which are of different clocks."""
+    if at_ns is None or abs(at_ns) > LONGEST_NS:
+        return ""
+    return f", {units.duration(abs(at_ns))} {'after' if at_ns >= 0 else 'before'} the first launch"
 
 
 def _roofline(ask: Asking) -> Section:

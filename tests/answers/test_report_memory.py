@@ -41,3 +41,12 @@ def test_without_allocations_a_report_says_nothing_of_memory(tmp_path: Path) -> 
     database.ingest(FIXTURES / "exchanges-tp2-h200" / "rank0")
     titles = [one.title for one in gather.single(database, ["exchanges-script-rank0"]).sections]
     assert gather.MEMORY not in titles
+
+
+def test_a_peak_of_another_clock_has_no_time(shared_data: Path, tmp_path: Path) -> None:
+    """The files of the documentation are of different runs: this one's memory was read 2.8 days before its launches."""
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(sorted((shared_data / "rocprof").glob("rocprofv3_docs_*.csv")))
+    report = gather.single(database, ["rocprofv3_docs"])
+    (text,) = [one.text for one in report.sections if one.title == gather.MEMORY]
+    assert text == "hip 0: at most 2.05 KB in use."
