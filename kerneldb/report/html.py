@@ -12,13 +12,14 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
 from kerneldb.output.text import harmless
-from kerneldb.output.units import duration
+from kerneldb.output.units import amount, duration, figure
+from kerneldb.report.dots import ROOFED
 from kerneldb.report.model import Chart, Report, Section, is_number, notes, shown
 
 TIMELINE: Final = (
@@ -94,9 +95,21 @@ def words(chart: Chart) -> str:
     axes = [layer["encoding"][axis] for axis in ("y", "x") if "field" in layer["encoding"].get(axis, {})]
     rows = layer.get("data", chart.spec.get("data", {})).get("values", [])
     names = " and ".join(axis.get("title") or axis["field"].lstrip("_") for axis in axes)
-    told = [" ".join(_plain(row.get(axis["field"])) for axis in axes) for row in rows[:TOLD]]
+    fields = [axis["field"] for axis in axes]
+    if set(fields) == set(ROOFED):
+        rows = sorted(rows, key=lambda row: -(row.get("total_ns") or 0))
     rest = ", …" if len(rows) > TOLD else ""
-    return f"{chart.caption}: {len(rows):,} marks by {names}: {', '.join(told)}{rest}"
+    told = ", ".join(_mark(row, fields) for row in rows[:TOLD])
+    return f"{chart.caption}: {len(rows):,} marks by {names}: {told}{rest}"
+
+
+def _mark(row: Mapping[str, Any], fields: Sequence[str]) -> str:
+    """What a mark stands for: its values, after the name of its kernel where no axis has it."""
+    if set(fields) == set(ROOFED):
+        values = f"{amount(row['flops_per_second'], 'FLOP/s')} at {figure(row['intensity'], 'FLOP/byte')}"
+    else:
+        values = " ".join(_plain(row.get(field)) for field in fields)
+    return f"{row['kernel']}: {values}" if "kernel" in row and "kernel" not in fields else values
 
 
 def _plain(value: Any) -> str:

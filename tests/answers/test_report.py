@@ -92,6 +92,21 @@ def test_charts_have_words_for_who_cannot_see_them(example_report: Report) -> No
         assert html.words(chart).split(":")[0] in text
 
 
+def test_words_of_a_roofline_name_each_kernel_with_its_rate_in_units(example_report: Report) -> None:
+    (drawn,) = (
+        b for s in example_report.sections for b in s.blocks if isinstance(b, Chart) and b.caption == "Roofline"
+    )
+    most = max(drawn.spec["layer"][-1]["data"]["values"], key=lambda row: row["total_ns"])
+    rate, intensity = most["flops_per_second"] / 1e12, most["intensity"]
+    assert 1 < rate < 9.9
+    assert 0.5 < intensity < 9.9
+    first = html.words(drawn).split(": ", 2)[2]
+    assert first.startswith(f"{most['kernel']}: {rate:.2f} TFLOP/s at {intensity:.2f} FLOP/byte, ")
+    point = {"kernel": "a<b>", "compute_pct": 41.5, "memory_pct": 20.0, "bound": "compute"}
+    spread = charts.scatter([point], ("memory_pct", "compute_pct"), ("% of memory", "% of compute"), "bound")
+    assert html.words(Chart("Bounds", spread, "")).endswith("by % of compute and % of memory: a<b>: 41.5 20")
+
+
 def test_a_dot_of_the_roofline_tells_shapes_and_where_its_bytes_are_from() -> None:
     point = {
         "kernel": "k", "category": "GEMM", "intensity": 2.0, "flops_per_second": 1e12, "total_ns": 5,
