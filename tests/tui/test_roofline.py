@@ -264,3 +264,21 @@ def test_a_dot_above_its_roof_says_why(bound: str, share: float, said: str) -> N
     text = roofline.bound_of({**row, "pct_attainable": share})
     assert text.startswith("above its roof" if said else f"{bound} bound")
     assert said in text
+
+
+@pytest.mark.parametrize(
+    ("dtype", "flops", "moved", "said"),
+    [
+        ("fp32", None, 4.8e12, "fp32 inputs may be multiplied as TF32; peak of the memory 4.80 TB/s"),
+        ("int4", None, 4.8e12, "no peak of arithmetic is known for int4; peak of the memory 4.80 TB/s"),
+        (None, None, 4.8e12, "no peak of arithmetic is known for its type; peak of the memory 4.80 TB/s"),
+        ("fp32", 6.69e13, None, "the bandwidth of this GPU is not known; peak of arithmetic 66.9 TFLOP/s"),
+        ("fp32", None, None, "the peaks of this GPU are not known"),
+    ],
+)
+def test_a_kernel_without_a_roof_says_which_peak_is_not_known(
+    dtype: str | None, flops: float | None, moved: float | None, said: str
+) -> None:
+    """Other kernels of its GPU may have a roof: that the peaks of the GPU are not known would deny it."""
+    peaks = {"peak_flops_per_second": flops, "peak_bytes_per_second": moved}
+    assert roofline.bound_of({"bound": None, "ridge": None, "dtype": dtype, **peaks}).endswith(said)

@@ -232,7 +232,7 @@ def _rates(row: Row, *, percentages: bool) -> str:
 def bound_of(row: Row) -> str:
     """What bounds a kernel and by which peaks, or why that is not known; first, why it is above its roof."""
     if row.get("bound") is None:
-        return row.get("reason") or ("the peaks of this GPU are not known" if "ridge" in row else "")
+        return row.get("reason") or (_without_roof(row) if "ridge" in row else "")
     above = ""
     if (row["pct_attainable"] or 0.0) > 100.05:  # noqa: PLR2004 (rounded, more than all of what is attainable)
         # The work is known from its shapes, not how the kernel did it.
@@ -242,6 +242,21 @@ def bound_of(row: Row) -> str:
     ridge = f"{side} the ridge of {plain(row['ridge'])} FLOP/byte"
     peaks = f"{rate(row['peak_flops_per_second'], 'FLOP/s')} and {rate(row['peak_bytes_per_second'], 'B/s')}"
     return f"{above}{row['bound']} bound: {ridge}; peaks {peaks}; by {row['method']}"
+
+
+def _without_roof(row: Row) -> str:
+    """Which peak of a kernel is not known, though others are of the same GPU."""
+    flops, moved = row["peak_flops_per_second"], row["peak_bytes_per_second"]
+    if not flops and not moved:
+        return "the peaks of this GPU are not known"
+    if not moved:
+        return f"the bandwidth of this GPU is not known; peak of arithmetic {rate(flops, 'FLOP/s')}"
+    why = "no peak of arithmetic is known for its type"
+    if row["dtype"] == "fp32":
+        why = "which roof is its own is not known: its fp32 inputs may be multiplied as TF32"
+    elif row["dtype"]:
+        why = f"no peak of arithmetic is known for {row['dtype']}"
+    return f"{why}; peak of the memory {rate(moved, 'B/s')}"
 
 
 def _distinct(rows: Sequence[Row]) -> int:
