@@ -63,6 +63,35 @@ LONGEST = """SELECT g.*, l.python_line, l.api_call, l.launch_start_ns AS call_ns
 INNER JOIN kernels AS l ON l.start_ns = g.gap_end_ns ORDER BY gap_ns DESC LIMIT 2"""
 
 
+def test_a_column_of_idle_times_shows_how_much_of_it_is_idle() -> None:
+    """Ten columns of 100 ns: what is idle for little of its column is blank, half of it has the letter of its cause."""
+    held = timeline_tracks.Tracks(timeline.Axis((timeline.Placed("t", "t:0", 0, 1000, 0),), aligned=False))
+    track = tracks.Track(0, "idle", device=0)
+    times = [(0, 5), (110, 130), (150, 160), (220, 260), (270, 290), (360, 620), (700, 705), (750, 850)]
+    causes = ["launching", "launching", "dependency", "launching", "dependency", "dependency", "launching", "launching"]
+    gaps = [tracks.Event(*time, cause) for time, cause in zip(times, causes, strict=True)]
+    held.paint(timeline.Stretch(0, 100, 10))
+    held.add({track: tracks.Line(gaps)})
+    ((row, _),) = held.of_device(0, 0)
+    shown = {column: (cell.share, cell.category) for column, cell in row.cells.items()}
+    assert shown == {
+        1: (0.3, "launching"), 2: (1, "launching"), 3: (0.4, "dependency"),
+        4: (1, "dependency"), 5: (1, "dependency"), 6: (0.2, "dependency"), 7: (1, "launching"), 8: (1, "launching"),
+    }  # fmt: skip
+    assert row.cells[4].event == row.cells[5].event, "one span, which has a name where there is room"
+    assert row.cells[7].event == row.cells[8].event
+
+
+def test_threads_that_launched_what_is_selected_come_first() -> None:
+    """Else those of other traces would push them off the screen."""
+    placed = tuple(timeline.Placed(name, f"{name}:0", 0, 100, 0) for name in ("one", "two", "three"))
+    held = timeline_tracks.Tracks(timeline.Axis(placed, aligned=False))
+    event = tracks.Event(0, 10, "cudaLaunchKernel")
+    held.add({tracks.Track(number, "API calls", "1", "1"): tracks.Line([event]) for number in range(3)})
+    names = [row.label.split(" · ")[0] for row, _ in held.of_hosts({1}) if row.kind == "header"]
+    assert names == ["two", "one", "three"]
+
+
 def test_every_event_of_the_host_is_seen_or_summed(stacks: Path) -> None:
     async def flow(_app: KerneldbApp, pane: TimelinePane, _pilot: Any) -> None:
         lines = {track: line for track, line in pane.board.tracks.lines.items() if track.kind in tracks.HOST}

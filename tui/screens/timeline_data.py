@@ -288,7 +288,7 @@ class Board:
                 rows += self.tracks.of_trace(number)
             rows += [(self._lane(lane, pinned=False), lane) for lane in lanes]
             rows += self.tracks.of_device(number, device)
-        return rows + self.tracks.of_hosts()
+        return rows + self.tracks.of_hosts({lane.number for lane in self.lanes})
 
     def _named(self, number: int) -> list[Placed]:
         """The phases and the modules of a trace."""

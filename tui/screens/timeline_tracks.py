@@ -11,7 +11,7 @@ from kerneldb.tui.numbers import amount, cut, duration, figure, safe, several
 from kerneldb.tui.widgets.gantt import Cell, Row, clock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from kerneldb.api.timeline import Axis, Lane, Stretch
     from kerneldb.api.tracks import Event, Lines
@@ -37,6 +37,10 @@ LONGEST: Final = 33
 """Characters of a name in the table of a range, which has the width of a window."""
 SHORTEST: Final = 0.75
 """Events of less than this part of a column are summed."""
+LITTLE: Final = 1 / 8
+"""A column that is idle for less of its time is blank; from there on a block is as high as that part."""
+MOSTLY: Final = 0.5
+"""From this part on it has the letter of the cause."""
 LABELS: Final = {"annotations": "annotated", "API calls": "API calls", "critical path": "critical"}
 
 
@@ -80,7 +84,8 @@ class Tracks:
         for track, line in self.lines.items():
             depths = range(self._known[track] + 1) if self.deep and track.kind in HOST else (None,)
             for depth in depths:
-                self._cells[track, depth] = _painted(line, stretch, depth)
+                painted = _idle(line, stretch) if track.kind == "idle" else _painted(line, stretch, depth)
+                self._cells[track, depth] = painted
 
     def unfold(self, room: int) -> None:
         """Give nested events rows of their own where there are at most `room` more rows then, unless it was chosen."""
@@ -105,10 +110,13 @@ class Tracks:
         """When the device was idle, and why."""
         return [self._row(track) for track in self._known if track == Track(number, "idle", device=device)]
 
-    def of_hosts(self) -> list[Placed]:
-        """Threads and counters of all traces: below all lanes, so that those of several ranks stay together."""
+    def of_hosts(self, launched: Collection[int] = ()) -> list[Placed]:
+        """Threads and counters of all traces: below all lanes, so that those of several ranks stay together.
+
+        Those that `launched` what is selected come first: others would push their threads off the screen.
+        """
         rows: list[Placed] = []
-        for number in range(len(self.axis.traces)):
+        for number in sorted(range(len(self.axis.traces)), key=lambda number: number not in launched):
             for place in self._threads(number):
                 rows.append((Row("header", self._thread(*place)), None))
                 tracks = [track for track in self._known if (track.number, track.process, track.thread) == place]
@@ -202,6 +210,32 @@ def _painted(line: Line, stretch: Stretch, depth: int | None) -> dict[int, Cell]
         for column in range(first, max(last, first + 1)):
             if wide or column not in cells:
                 cells[column] = Cell(1, one.text, number + 1)
+    return cells
+
+
+def _idle(line: Line, stretch: Stretch) -> dict[int, Cell]:
+    """Cells of idle times by column: as high as the part of it that is idle, in the colour of the main cause."""
+    spent: dict[int, dict[str, int]] = {}
+    spans: dict[int, int] = {}
+    for number, one in enumerate(line.events, 1):
+        begins, ends = max(one.begins_ns, stretch.first_ns), min(one.ends_ns, stretch.last_ns)
+        for column in range((begins - stretch.first_ns) // stretch.step_ns, stretch.bins):
+            first = stretch.first_ns + column * stretch.step_ns
+            if first >= ends:
+                break
+            ns = min(ends, first + stretch.step_ns) - max(begins, first)
+            causes = spent.setdefault(column, {})
+            causes[one.text] = causes.get(one.text, 0) + ns
+            if ns >= stretch.step_ns * MOSTLY:
+                spans[column] = number
+    cells = {}
+    for column, causes in spent.items():
+        share = min(sum(causes.values()) / stretch.step_ns, 1.0)
+        if share >= LITTLE:
+            main = max(causes, key=lambda cause: causes[cause])
+            # What is made of several times is a span of its own in each column.
+            event = spans.get(column, -column - 1)
+            cells[column] = Cell(1 if share >= MOSTLY else share, main, event)
     return cells
 
 

@@ -334,15 +334,18 @@ class Gantt(Widget, can_focus=True):
         """Spans with their names, and bars where there are only shorter ones."""
         segments: list[Segment] = []
 
-        def key(column: int) -> tuple[str | None, int] | None:
+        def key(column: int) -> tuple[str | None, int, bool] | None:
             cell = row.cells.get(column)
-            return None if cell is None else (cell.category, cell.event)
+            return None if cell is None else (cell.category, cell.event, cell.share < 1)
 
         for found, group in itertools.groupby(range(self.columns), key):
             columns = list(group)
             if found is None or found[0] is None:
                 text = "".join(_short(row.cells.get(column)) for column in columns)
                 style = DIM
+            elif found[2]:
+                text = "".join(_short(row.cells.get(column)) for column in columns)
+                style = self._style(row.hues.get(found[0], "grey"))
             else:
                 letter = row.letters.get(found[0], "")
                 text = _named(safe(found[0]), len(columns), letter, frame=row.frames)
