@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
+from kerneldb.tui import theme
+from kerneldb.tui.numbers import safe
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -23,12 +26,18 @@ MORE: Final = "+{} more  "
 def legend(entries: Iterable[Entry], facts: Sequence[str], room: int, ink: Ink | None, before: str = "") -> Content:
     """Entries as far as there is room for, most important first, and the longest of the `facts` that leaves them some.
 
-    Without `ink` there are no squares, as all would look alike.
+    Without `ink` there are no squares, as all would look alike: the entries have letters then (see `category`).
     """
     left = room - len(before)
     told = next((one for one in facts if left - len(one) >= LEAST), facts[-1])
     found = _fitting(_by_hue(entries), left - len(told), ink)
     return Content.assemble(before, *found, Content.styled(told, "dim"))
+
+
+def category(name: str | None, ink: Ink | None) -> str:
+    """How a category is called: without colours its letter comes first."""
+    letter = "" if ink is not None else f"{theme.category_letter(name)} "
+    return letter + safe(name or "unknown")
 
 
 def _by_hue(entries: Iterable[Entry]) -> list[list[Entry]]:

@@ -1,4 +1,4 @@
-"""Colours: eight hues for categories, picked for dark, light and sixteen-colour terminals; with NO_COLOR, none.
+"""Colours: eight hues for categories, picked for dark, light and sixteen-colour terminals; with NO_COLOR, letters.
 
 So colour never carries a meaning alone.
 """
@@ -47,6 +47,14 @@ HUE_CATEGORIES: Final[dict[Hue, str]] = {
 CATEGORY_HUES: Final[dict[str, Hue]] = {
     category: hue for hue, categories in HUE_CATEGORIES.items() for category in categories.split()
 }
+
+CATEGORY_LETTERS: Final[dict[str, str]] = {
+    "GEMM": "G", "GEMV": "V", "CONVOLUTION": "C", "ATTENTION": "A", "SOFTMAX": "S", "ELEMENTWISE": "E", "FUSED": "F",
+    "OPTIMIZER": "O", "RANDOM": "D", "REDUCTION": "R", "NORMALIZATION": "N", "SCAN_SORT": "T", "COMMUNICATION": "X",
+    "MEMCPY": "M", "MEMSET": "Z", "COPY": "P", "CONCAT": "K", "INDEXING": "I", "OTHER": "U",
+}  # fmt: skip
+"""What stands for categories where there are no colours; the legends say which."""
+NO_CATEGORY: Final = "?"
 
 
 def terminal_colours() -> bool | None:
@@ -100,6 +108,12 @@ def ink(app: App[object], hue: Hue) -> str:
 def category_hue(category: str | None) -> Hue:
     """The hue of a kernel category; grey where it has none."""
     return CATEGORY_HUES.get(category or "", "grey")
+
+
+def category_letter(category: str | None, *, small: bool = False) -> str:
+    """The letter of a kernel category, where there are no colours; that of something `small` is a small one."""
+    letter = CATEGORY_LETTERS.get(category or "", NO_CATEGORY)
+    return letter.lower() if small else letter
 
 
 def category_style(app: App[object], category: str | None) -> Style:

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from textual.widgets import OptionList, SelectionList, Static
 
+from kerneldb.tui import theme
 from kerneldb.tui.model import Choice
 from kerneldb.tui.screens.diff import DiffPane
 from kerneldb.tui.screens.kernel import HEIGHT, Histogram
+from kerneldb.tui.screens.timeline import TimelinePane
+from kerneldb.tui.widgets.gantt import Gantt
 from kerneldb.tui.widgets.header import Keys
+from kerneldb.tui.widgets.scatter import LEFT, Scatter
 from kerneldb.tui.widgets.table import Table
 from kerneldb.tui.widgets.where_bar import EngineMessage, WhereBar, fitted
 from tests.tui import pictures
@@ -276,6 +280,42 @@ def test_no_color_leaves_no_colour(week: Path, monkeypatch: pytest.MonkeyPatch) 
                     assert style.color is None or style.color.is_default
                     assert style.bgcolor is None or style.bgcolor.is_default
                 assert any(style.reverse or style.underline for style in styles)
+
+    asyncio.run(flow())
+
+
+def test_without_colours_categories_are_letters_which_the_legend_explains(
+    trace_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In bars of the timeline, a line high or more, and in dots of the roofline."""
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def drawn(app: KerneldbApp, name: str) -> str:
+        return str(app.query_one(f"#{name}", Static).render())
+
+    async def flow() -> None:
+        async with started(trace_database, first="timeline", size=LARGE) as (app, pilot):
+            chart, pane = app.query_one(Gantt), app.pane
+            assert isinstance(pane, TimelinePane)
+            (lane,) = (row for row in chart.picture.rows if row.kind == "lane")
+            lowest = "".join(part.text for part in chart._lane(lane, chart._height - 1, chart._height, here=False))
+            assert chart._height > 1, "names stand in another line"
+            letters = {place: theme.category_letter(cell.category) for place, cell in lane.cells.items()}
+            assert {place: lowest[place].upper() for place in letters} == letters
+            assert len(set(letters.values())) > 1
+            most = max(pane.board.view.categories.items(), key=lambda item: item[1])[0]
+            assert f"{theme.category_letter(most)} {most} " in drawn(app, "legend")
+            await press(pilot, "5")
+            plane = app.query_one(Scatter)
+            lines = ["".join(part.text for part in plane.render_line(y))[LEFT + 1 :] for y in range(plane.lines)]
+            places = {plane.cell(dot): dot for dot in sorted(plane.plane.dots, key=lambda dot: dot.share)}
+            shown = {(column, line): lines[line][column] for column, line in places}
+            assert shown == {
+                place: theme.category_letter(dot.category, small=dot.share < 0.01) for place, dot in places.items()
+            }
+            assert {letter.isupper() for letter in shown.values()} == {True, False}
+            for dot in plane.plane.dots:
+                assert f"{theme.category_letter(dot.category)} {dot.category}" in drawn(app, "left-out")
 
     asyncio.run(flow())
 

@@ -39,8 +39,16 @@ def test_what_has_one_colour_stands_behind_one_square() -> None:
     assert drawn == [("■", ink("blue")), ("■", ink("cyan")), ("■", ink("grey"))]
 
 
-def test_without_colours_there_is_no_square() -> None:
-    assert legend(board(), 200, None).plain.startswith("GEMM 50.0 %, CONVOLUTION 10.0 %  MEMCPY")
+def test_without_colours_a_letter_is_in_the_place_of_the_square() -> None:
+    assert legend(board(), 200, None).plain.startswith(
+        "G GEMM 50.0 %, C CONVOLUTION 10.0 %  M MEMCPY 20.0 %, Z MEMSET 8.0 %  U OTHER 9.0 %, ? unknown 3.0 %  "
+    )
+
+
+def test_each_category_has_a_letter_of_its_own() -> None:
+    assert set(theme.CATEGORY_LETTERS) == set(theme.CATEGORY_HUES)
+    letters = [*theme.CATEGORY_LETTERS.values(), theme.NO_CATEGORY]
+    assert len(set(letters)) == len(letters)
 
 
 @pytest.mark.parametrize(("room", "shown"), [

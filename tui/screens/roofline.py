@@ -169,8 +169,8 @@ class RooflinePane(Pane):
     def _left_out(self) -> Content:
         """What the colours are, and how much of the time the dots show."""
         categories = dict.fromkeys(row["category"] for row in self.rows)
-        entries = [(theme.category_hue(one), safe(one or "unknown")) for one in categories]
         ink = None if self.app.no_color else partial(theme.ink, self.app)
+        entries = [(theme.category_hue(one), legends.category(one, ink)) for one in categories]
         return legends.legend(entries, [self._shown(), self._shown(brief=True)], self.size.width - 2, ink)
 
     def _shown(self, *, brief: bool = False) -> str:
@@ -215,7 +215,8 @@ class RooflinePane(Pane):
             text = fit(row["kernel"] or "?", width - len(figure) - 3) + f" {figure}"
             colour = theme.ink(self.app, theme.category_hue(row["category"]))
             shown = Content.styled(text, "reverse" if place == self.place else "")
-            lines.append(Content.assemble(Content.styled("● ", colour), shown))
+            mark = theme.category_letter(row["category"]) if self.app.no_color else "●"
+            lines.append(Content.assemble(Content.styled(f"{mark} ", colour), shown))
         return Content("\n").join(lines)
 
 

@@ -28,7 +28,7 @@ def legend(board: Board, room: int, ink: Ink | None, track: Track | None = None)
         entries = [_cause(name, share) for name, share in causes]
         return legends.legend(entries, _amounts(board), room, ink, before="idle  ")
     shares = _shares(board.view.categories)
-    named = [(theme.category_hue(name), f"{safe(name or 'unknown')} {share}") for name, share in shares]
+    named = [(theme.category_hue(name), f"{legends.category(name, ink)} {share}") for name, share in shares]
     return legends.legend(named, _amounts(board), room, ink)
 
 

@@ -39,6 +39,8 @@ LEAST_CELLS: Final = 4
 LEAST_LINES: Final = 2
 """Lines of a lane where not all rows fit, as long as lanes take no more than a third of them."""
 TICK: Final = 14
+HALF: Final = 0.5
+"""Of a line: where there are no colours, a bar that is lower has a small letter."""
 PLAIN: Final = Style()
 DIM: Final = Style(dim=True)
 MARKED: Final = Style(bold=True, underline=True)
@@ -390,6 +392,8 @@ class Gantt(Widget, can_focus=True):
                 style = _style_of(shade, theme.category_hue(category), filled=True)
             elif cell is not None:
                 character = _block(cell.share, from_below, height, least=1)
+                if row.kind == "lane" and not from_below and self.app.no_color:
+                    character = theme.category_letter(cell.category, small=cell.share * height < HALF)
                 hue = row.hues.get(cell.category or "") or theme.category_hue(cell.category)
                 style = _style_of(shade, hue)
             else:

@@ -234,7 +234,7 @@ class Scatter(Widget, can_focus=True):
             column, line = self.cell(dot)
             if line == y and 0 <= column < len(segments):
                 style = theme.category_style(self.app, dot.category) + Style(bold=True, reverse=True)
-                segments[column] = Segment(_glyph(dot.share), style)
+                segments[column] = Segment(self._glyph(dot), style)
         return list(Segment.simplify(segments))
 
     def _draw(self) -> list[list[tuple[str, str | None]]]:
@@ -244,7 +244,7 @@ class Scatter(Widget, can_focus=True):
         for dot in sorted(self.plane.dots, key=lambda dot: dot.share):
             column, line = self.cell(dot)
             if 0 <= line < self.lines and 0 <= column < self.columns:
-                grid[line][column] = (_glyph(dot.share), f"={dot.category or ''}")
+                grid[line][column] = (self._glyph(dot), f"={dot.category or ''}")
         _write(grid[0], 1, self.plane.y_title)
         # The names next to the level parts where nothing else is written; short where room lacks
         for roof in sorted(self.plane.roofs, key=lambda roof: -roof.height):
@@ -255,6 +255,12 @@ class Scatter(Widget, can_focus=True):
                     _write(grid[place[0]], place[1], text)
                     break
         return grid
+
+    def _glyph(self, dot: Dot) -> str:
+        """A dot as large as its share of the time; where there are no colours the letter of its category."""
+        if self.app.no_color:
+            return theme.category_letter(dot.category, small=dot.share < MIDDLE)
+        return SIZES[2] if dot.share >= LARGE else SIZES[1] if dot.share >= MIDDLE else SIZES[0]
 
     def _draw_roofs(self, grid: list[list[tuple[str, str | None]]]) -> None:
         cells: dict[tuple[int, int], int] = {}
@@ -291,10 +297,6 @@ class Scatter(Widget, can_focus=True):
                 if all(kind is None for _, kind in wanted):
                     return at, first
         return None
-
-
-def _glyph(share: float) -> str:
-    return SIZES[2] if share >= LARGE else SIZES[1] if share >= MIDDLE else SIZES[0]
 
 
 def _write(row: list[tuple[str, str | None]], column: int, text: str) -> None:
