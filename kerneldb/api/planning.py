@@ -148,7 +148,7 @@ def _calls(con: Connection, wanted: Row, recorded: Recorded, exchanges: Iterable
     exchanged = {kernel.signature_id for work in exchanges for kernel in work.kernels}
     variants = rows(con, "replay_variants", {"signatures": wanted["signatures"]})
     firsts = [row for row in variants if row["ordinal"] == 0 and not shown]
-    below = _below(con, {(row["trace_id"], row["op_id"]) for row in firsts})
+    below = _below(con, recorded, {(row["trace_id"], row["op_id"]) for row in firsts if row["call_id"] is not None})
     for kernels, group in itertools.groupby(variants, key=lambda row: row["kernels"]):
         members = list(group)
         if all(row["kind"] != KERNEL for row in members) or members[0]["call_id"] is None:
@@ -164,12 +164,15 @@ def _calls(con: Connection, wanted: Row, recorded: Recorded, exchanges: Iterable
         yield Work(content_id("p1", kernels), own, category, spec, why_not=NO_SHAPES, below=inside)
 
 
-def _below(con: Connection, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[PlannedKernel, ...]]:
+def _below(
+    con: Connection, recorded: Recorded, places: Iterable[tuple[str, int]]
+) -> dict[tuple[str, int], tuple[PlannedKernel, ...]]:
     """What calls inside of these operators launched: they come out again with them."""
-    listed = sorted(places)
-    asked = {"trace_ids": [trace_id for trace_id, _ in listed], "op_ids": [op_id for _, op_id in listed]}
-    found = rows(con, "replay_below", asked) if listed else []
-    grouped = itertools.groupby(found, key=lambda row: (row["trace_id"], row["op_id"]))
+    inner = [(*place, op_id) for place in sorted(places) for op_id in recorded.inside(*place)]
+    if not inner:
+        return {}
+    asked = dict(zip(("trace_ids", "outer_ids", "op_ids"), map(list, zip(*inner, strict=True)), strict=True))
+    grouped = itertools.groupby(rows(con, "replay_below", asked), key=lambda row: (row["trace_id"], row["outer_id"]))
     return {place: tuple(map(planned_kernel, group)) for place, group in grouped}
 
 

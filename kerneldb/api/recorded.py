@@ -31,7 +31,7 @@ class Recorded:
 
     def __init__(self, con: Connection) -> None:
         self._con = con
-        self._traces: dict[str, tuple[Trace, dict[int, int]]] = {}
+        self._traces: dict[str, tuple[Trace, dict[int, int], list[int]]] = {}
 
     def spec(self, trace_id: str, op_id: int) -> CallSpec:
         """The call of an operator with its evidence. Raises KeyError where there is no such operator."""
@@ -43,13 +43,20 @@ class Recorded:
         trace, place = self._placed(trace_id, op_id)
         return trace.calls[place]
 
+    def inside(self, trace_id: str, op_id: int) -> list[int]:
+        """The operators inside of one, by op_id. Raises KeyError where there is no such operator."""
+        trace, place = self._placed(trace_id, op_id)
+        op_ids = self._traces[trace_id][2]
+        return [op_ids[inner] for inner in trace.inside(place)]
+
     def _placed(self, trace_id: str, op_id: int) -> tuple[Trace, int]:
         if trace_id not in self._traces:
             ops = frame(self._con, "replay_ops", {"trace_id": trace_id})
             calls = [op_call(row) for row in rows(self._con, "replay_op_calls", {"trace_id": trace_id})]
             read = Trace([calls[code] for code in ops["code"].to_list()], ops["parent"].to_list())
-            self._traces[trace_id] = read, {op_id: place for place, op_id in enumerate(ops["op_id"].to_list())}
-        trace, places = self._traces[trace_id]
+            op_ids = ops["op_id"].to_list()
+            self._traces[trace_id] = read, {op_id: place for place, op_id in enumerate(op_ids)}, op_ids
+        trace, places, _ = self._traces[trace_id]
         return trace, places[op_id]
 
     def sources(self, language: str, hashes: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:

@@ -39,6 +39,7 @@ STREAM: Final = operator.itemgetter("process", "device", "stream")
 KIND: Final = operator.itemgetter("signature_id", "call_id", "wanted")
 """Launches that are equal in these are of one kind."""
 PLACE: Final = {"trace_id": str, "launch_index": int}
+DONOR: Final = ("donor_trace_id", "donor_op_id")
 EARLIER: Final = "found by the replay {run}: {why}"
 SAID: Final = re.compile(r"^found by the replay \S+: ")
 
@@ -112,15 +113,20 @@ def _inherited(con: Connection, found: Found, asked: pl.DataFrame, recorded: Rec
     """One work per inherited call and list of kernels that it has here."""
     key = pl.concat_str(pl.first("call_id"), pl.col("signature_id").str.join(" "), separator=" ")
     touched = pl.col("launch_index").is_in(asked["launch_index"].to_list()).any()
-    whole = found.with_call.join(found.launches, on="launch_index").filter(touched.over("call_launch"))
-    members = whole.sort("call_launch", "call_ordinal").with_columns(key=key.over("call_launch"))
-    facts = by_id(con, "inherit_signatures", "signature_id", members["signature_id"])
+    whole = found.with_call.join(found.launches, on="launch_index").sort("call_launch", "call_ordinal")
+    members = whole.filter(touched.over("call_launch")).with_columns(key=key.over("call_launch"))
+    facts = by_id(con, "inherit_signatures", "signature_id", whole["signature_id"])
+    once = pl.col("call_launch") == pl.col("call_launch").min().over(*DONOR)
+    launched = whole.filter(once).partition_by(*DONOR, as_dict=True)
     for (key_,), group in members.group_by("key", maintain_order=True):
         best = group.sort("confidence", descending=True).row(0, named=True)
+        donor = best["donor_trace_id"], best["donor_op_id"]
         try:
-            spec = recorded.spec(best["donor_trace_id"], best["donor_op_id"])
+            spec, inside = recorded.spec(*donor), recorded.inside(*donor)
         except KeyError:  # an operator without a start is in no order of time
             continue
+        inner = [launched[donor[0], op_id] for op_id in inside if (donor[0], op_id) in launched]
+        below = [row for one in inner for row in one.iter_rows(named=True)]
         kernels = [
             _kernel(found.trace_id, facts[launches["signature_id"][0]], launches.to_dicts(), ordinal)
             for (ordinal,), launches in group.group_by("call_ordinal", maintain_order=True)
@@ -128,7 +134,8 @@ def _inherited(con: Connection, found: Found, asked: pl.DataFrame, recorded: Rec
         identity = content_id("p2", found.trace_id, str(key_))
         donated = _donated(group, best, spec)
         others = _others(con, kernels, best, donated, recorded) if attention.is_attention(spec.call) else ()
-        yield Work(identity, tuple(kernels), spec=spec, candidates=(donated, *others))
+        beside = tuple(_kernel(found.trace_id, facts[row["signature_id"]], [row], 0) for row in below)
+        yield Work(identity, tuple(kernels), spec=spec, candidates=(donated, *others), below=beside)
 
 
 def _others(

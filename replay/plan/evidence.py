@@ -69,6 +69,12 @@ class Trace:
             neighbours=self._neighbours(index),
         )
 
+    def inside(self, index: int) -> Iterator[int]:
+        """The indices of all operators inside of one."""
+        for child in self._below(index):
+            yield child
+            yield from self.inside(child)
+
     def _descend(self, index: int, depth: int) -> Iterator[tuple[OpCall, int]]:
         for child in self._below(index):
             yield self.calls[child], depth

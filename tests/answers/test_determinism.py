@@ -137,7 +137,7 @@ OTHER: dict[str, dict[str, Any]] = {
         f"tui_timeline_{part}": {"traces": ["id before", "id after"]}
         for part in ("counters", "gaps", "host", "labels", "longest", "near", "paired", "range", "few", "few_all")
     },
-    "replay_below": {"trace_ids": ["id before", "id after"], "op_ids": [5, 5]},
+    "replay_below": {"trace_ids": ["id before", "id after"], "outer_ids": [4, 4], "op_ids": [5, 5]},
     "step_recorded": {"traces": 4, "launches": 5000, "graphs": True},
     "tui_timeline_around": {"process": "1", "thread": "1", "ts_ns": 5000},
     "tui_timeline_caller": {"trace_id": "id before", "api_index": 5},

@@ -176,6 +176,29 @@ def test_what_calls_inside_of_a_call_launch_is_planned_beside_its_own_kernels(tm
     assert named["aten::copy_"].below == ()
 
 
+def captured_nested(at: float, number: int) -> list[dict[str, Any]]:
+    """The nested call, captured: its fill of the graph is the copy, its product the sum."""
+    calls = [one for one in nested(at + 10, number) if one["cat"] != "kernel"]
+    begin = event("cuda_runtime", "cudaStreamBeginCapture", at, 1, correlation=900)
+    return [begin, *calls, event("cuda_runtime", "cudaStreamEndCapture", at + 60, 1, correlation=904)]
+
+
+def test_what_captured_calls_inside_of_a_call_launched_is_planned_beside_it(tmp_path: Path) -> None:
+    folder = tmp_path / "recording"
+    folder.mkdir()
+    modes = {"cuda_graph": (graph, STEPS), "cuda_graph_capture": (captured_nested, 1)}
+    parts = [written(folder, mode, made, None, steps) for mode, (made, steps) in modes.items()]
+    (folder / NAME).write_text(Recording("one", parts=parts).text())
+    with kerneldb.open(tmp_path / "k.duckdb") as opened:
+        opened.ingest([folder], run="one")
+        items = opened.plan_replay(Request(traces=("one-step-cuda-graph",))).plan.items
+    named = {item.spec.call.op: item for item in items if item.spec}
+    assert {op: [one.name for one in item.below] for op, item in named.items()} == {
+        "aten::cumsum": [FILL],
+        "aten::copy_": [],
+    }
+
+
 def test_calls_alone_know_when_their_inputs_were_used(tmp_path: Path) -> None:
     """Three steps of one product on the same tensors: 16 KB each, between two of these one call."""
     planned(tmp_path / "recording")
