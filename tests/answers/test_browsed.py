@@ -326,7 +326,7 @@ PIXELS = """(() => {
         start: column(1e8, 1.00001e8, 9e8), length: column(1000, 5e8, 1000), name: Uint32Array.of(0, 1, 0),
         link: new Uint32Array(3)};
     const view = new Timeline.View(box, {lanes: [lane], names: ["short", "a name that is long"], end: 1e9, origin: 0,
-        categories: ["GEMM", "COPY"], counters: [], events: 3});
+        ranked: ["COPY", "GEMM"], categories: ["GEMM", "COPY"], counters: [], events: 3});
     view.paint();
     const y = (view.rows.find((row) => row.lane).y + 3) * view.ratio;
     const found = [1.5e8, 5.5e8, 7.5e8].map((t) => [...view.pen.getImageData(view.x(t), y, 1, 1).data].slice(0, 3));
