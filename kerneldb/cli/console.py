@@ -40,25 +40,15 @@ def note_repeated(database: Database, traces: tuple[str, ...]) -> None:
         note(f"{trace} holds the same launches as {other} (run {run}); without --trace only {other} is summed")
 
 
-KINDS = {
-    "timeline": "times of a program", "profiled": "one by one under a profiler", "summary": "sums that a tool printed"
-}  # fmt: skip
-
-
 def note_scope(database: Database, traces: tuple[str, ...]) -> None:
     """Say what a sum is over, where it is over several traces."""
+    from kerneldb.api.adding_up import mixed, scope
+
     count, gpus = database.scope(traces)
     if count > 1:
         note(f"{scope(count, gpus)}; --trace NAME takes one")
-    if len(kinds := database.kinds(traces)) > 1:
-        named = ", ".join(f"{kind} ({KINDS.get(kind, 'other')})" for kind in kinds)
-        note(f"warning: these are different kinds of traces, whose times do not add up: {named}")
-
-
-def scope(count: int, gpus: list[str]) -> str:
-    """`count` traces and the names of the GPUs that they ran on."""
-    more = f" and {len(gpus) - NAMED:,} more" if len(gpus) > NAMED else ""
-    return plural(count, "trace") + (f" on {', '.join(gpus[:NAMED])}{more}" if gpus else "")
+    if warning := mixed(database.kinds(traces)):
+        note(warning)
 
 
 def note_nothing(database: Database, where: str | None, traces: tuple[str, ...]) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kerneldb.cli.console import Progress, emit_columns, note, plural, scope
+from kerneldb.cli.console import Progress, emit_columns, note, plural
 from kerneldb.cli.ingest import note_left_out, summary
 from kerneldb.cli.options import READ_WAIT_S, open_database
 from kerneldb.cli.root import DEFAULT_DATABASE, Command, Settings, program
@@ -68,6 +68,8 @@ def _is_database(path: Path) -> bool:
 
 def _page(database: Database, keep: list[str]) -> None:
     """The overview; `keep` are the commands that store the traces where these are only read for it."""
+    from kerneldb.api.adding_up import scope
+
     count, gpus = database.scope()
     click.echo(scope(count, gpus) if count else "no traces")
     if not count:

@@ -70,6 +70,7 @@ def query(
     if sql is None and source is None and on_terminal():
         browse((), where or "", "sql")
         return
+    from kerneldb.api.adding_up import warnings
     from kerneldb.warehouse.absent import says_nothing
 
     text = _text(sql, source)
@@ -77,8 +78,9 @@ def query(
     result = database.sql(text, where=where, timeout=timeout, write=write)
     if where is not None and not write:
         note_nothing(database, where, ())
-    if not write and says_nothing(result.to_arrow()):
-        for line in database.absent_texts(text, where):
+    if not write:
+        is_nothing = says_nothing(result.to_arrow())
+        for line in database.absent_texts(text, where) if is_nothing else warnings(database.warehouse, text, where):
             note(line)
     emit(result.to_reader(), dataclasses.replace(limited(output, limit, TABLE_ROWS), exact_names=True))
 

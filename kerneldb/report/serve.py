@@ -302,11 +302,13 @@ def _words(database: Database, _: Stamp) -> Words:
 def _query(database: Database, asked: Any) -> Response:
     """The rows of one statement: JSON with `columns`, `rows` (at most `ROWS` of `n`) and `seconds`, or CSV of all.
 
-    Where these say nothing, `hints` are what texts may mean that the statement compares columns with.
+    Where these say nothing, `hints` are what texts may mean that the statement compares columns with; else that it
+    sums what does not add up.
     Integers of over 53 bits are texts, which JavaScript would round; long values are cut, and say so.
     """
     from starlette.responses import Response
 
+    from kerneldb.api import adding_up
     from kerneldb.warehouse.absent import says_nothing
 
     sql = asked.get("sql") if isinstance(asked, dict) else None
@@ -319,13 +321,13 @@ def _query(database: Database, asked: Any) -> Response:
         sink = io.BytesIO()
         records.write(sink, result.to_reader(), "csv", safe_cells=True)
         return Response(sink.getvalue(), media_type="text/csv")
-    table = result.head(ROWS).to_arrow()
+    table, is_nothing = result.head(ROWS).to_arrow(), says_nothing(result.to_arrow())
     values = [list(map(_exact, python_values(column))) for column in table.columns]
     answer = {
         "columns": [{"name": harmless(field.name), "type": str(field.type)} for field in table.schema],
         "rows": list(zip(*values, strict=True)),
         "n": len(result),
-        "hints": database.absent_texts(sql) if says_nothing(result.to_arrow()) else [],
+        "hints": database.absent_texts(sql) if is_nothing else adding_up.warnings(database.warehouse, sql),
         "seconds": round(time.monotonic() - begun, 3),
     }
     return Response(records.encode(answer), media_type="application/json")

@@ -271,6 +271,11 @@ def test_a_text_that_a_column_never_has_gets_near_ones(port: int) -> None:
     assert json.loads(known(port, "/api/query", {"sql": "SELECT 1"}).text)["hints"] == []
 
 
+def test_a_sum_over_several_gpus_says_so(port: int) -> None:
+    (hint,) = json.loads(known(port, "/api/query", {"sql": "SELECT sum(duration_ns) FROM kernels"}).text)["hints"]
+    assert "NVIDIA" in hint
+
+
 @pytest.mark.parametrize("body", [[], 1, {"sql": 1}, {"sql": None}, {}])
 def test_other_bodies_are_refused(port: int, body: Any) -> None:
     assert known(port, "/api/query", body).status == 400

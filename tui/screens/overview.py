@@ -150,6 +150,7 @@ class OverviewPane(Pane):
         """Cards and the verdict on top, then two columns where there is room, else one."""
         with VerticalScroll(can_focus=False):
             yield Cards()
+            yield Label("", id="overview-scope", markup=False)
             yield Static("", id="overview-verdict", markup=False)
             with Horizontal(id="overview-columns"):
                 with Vertical(classes="overview--column"):
@@ -243,6 +244,19 @@ class OverviewPane(Pane):
         hint = "" if groups.num_rows else (await why_empty(self.store, self.choice)).replace("\n\n", "\n")
         self.query_one("#overview-hint", Label).update(hint)
         self.query_one("#overview-hint", Label).display = bool(hint)
+        over = await self._over_what() if groups.num_rows else ""
+        self.query_one("#overview-scope", Label).update(over)
+        self.query_one("#overview-scope", Label).display = bool(over)
+
+    async def _over_what(self) -> str:
+        """What sums are over where their times do not add up: kinds of traces, or several GPUs; else nothing."""
+        from kerneldb.api import adding_up
+
+        (found,) = await self.store.rows("scope", {"names": list(self.choice.traces) or None})
+        if len(found["kinds"] or []) > 1:
+            return f"Sums over traces of different kinds, whose times do not add up: {', '.join(found['kinds'])}."
+        gpus = found["gpus"] or []
+        return f"Sums over {adding_up.scope(found['traces'], gpus)}." if len(gpus) > 1 else ""
 
     async def _load_work(self, selection: Selection) -> int:
         """Cards about signatures, replays and energy; returns the number of launches."""
