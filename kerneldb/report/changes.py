@@ -22,30 +22,33 @@ if TYPE_CHECKING:
 SHOWN: Final = 100
 OTHERS: Final = 20
 SIDES: Final = 2
-OWN: Final = "The own Δ of a kernel is the change of its mean beyond the shift that all kernels have in common."
+OWN: Final = (
+    "A verdict is about one launch: whether the mean of the kernel became longer or shorter beyond the shift that all "
+    "kernels have in common. The change of the sum also has the number of launches in it, and may go the other way."
+)
 NO_OTHERS: Final = "None: every kernel changed beyond doubt."
 TIMES: Final = ("total_before_ns", "total_after_ns", "delta_ns")
 
 VERDICTS: Final = (
-    Column("verdict", "verdict"),
+    Column("verdict", "a launch is"),
     Column("n", "kernels", "count"),
-    Column("total_before_ns", "time before", "ns"),
+    Column("total_before_ns", "sum before", "ns"),
     Column("total_after_ns", "after", "ns"),
-    Column("delta_ns", "Δ", "ns"),
+    Column("delta_ns", "Δ of the sum", "ns"),
 )
 CHANGES: Final = (
     contents.KERNEL,
     contents.OPERATOR,
     Column("problem", "problem"),
-    Column("verdict", "verdict"),
+    Column("verdict", "a launch is"),
     Column("changed_in", "changed in"),
     Column("matched_by", "matched by"),
     Column("n_before", "launches before", "count"),
     Column("n_after", "after", "count"),
-    Column("total_before_ns", "time before", "ns"),
+    Column("total_before_ns", "sum before", "ns"),
     Column("total_after_ns", "after", "ns"),
-    Column("delta_ns", "Δ", "ns"),
-    Column("own_delta_pct", "own Δ of the mean", "percent"),
+    Column("delta_ns", "Δ of the sum", "ns"),
+    Column("own_delta_pct", "Δ of a launch", "percent"),
     Column("p_value", "p", "number"),
 )
 CLASSES: Final = Plan(

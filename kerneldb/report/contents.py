@@ -46,7 +46,7 @@ LACKS: Final = Plan(
     "lacks",
     "What the trace lacks",
     (Column("what", "missing"), Column("remedy", "how to have it")),
-    "Nothing: operators, shapes, phases, FLOPs, replay and energy are there.",
+    "Nothing: operators, shapes, stacks, phases, FLOPs, replay and energy are there.",
 )
 TOP: Final = Plan(
     "top",

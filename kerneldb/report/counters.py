@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -133,6 +134,12 @@ NO_PRODUCT: Final = (
     "No roof where no peaks were counted: of the GPU the file names {} only, which does not tell the product, and "
     "peaks differ from product to product. The SpeedOfLight_*Roofline* sections count them."
 )
+TENSOR: Final = re.compile(
+    r"(op_(?P<instruction>[a-z]+)_)?src_(?P<source>\w+?)_dst_(?P<sums>\w+?)(_sparsity_(?P<sparse>on|off))?"
+)
+VECTOR: Final = {"ffma": "fp32 (FFMA)", "dfma": "fp64 (DFMA)", "hfma": "fp16 (HFMA)"}
+METHODS: Final = {"section": "rates of operations and bytes", "totals": "operations and bytes over the duration"}
+"""The operations and methods of `ncu_roofline` in words."""
 NO_SHEET: Final = "No roof for some operations: neither the counters nor the data sheet tell the peak of their type."
 
 
@@ -199,9 +206,22 @@ def _histogram(figure: str, rows: list[dict[str, Any]], sql: str) -> Chart:
     return Chart(f"{figure} (over 100: {HITS})" if over else figure, charts.histogram(rows, figure), sql)
 
 
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """A point of the roofline with the names of counters in words: `op_hgmma_src_bf16_dst_fp32_sparsity_off`."""
+    category, method = row["category"], row["method"]
+    found = TENSOR.fullmatch(category or "")
+    if found is not None:
+        sparse = ", sparse" if found["sparse"] == "on" else ""
+        instruction = f" ({found['instruction'].upper()})" if found["instruction"] else ""
+        category = f"{found['source']} tensor cores, sums in {found['sums']}{sparse}{instruction}"
+    return {**row, "category": VECTOR.get(category, category), "method": METHODS.get(method, method)}
+
+
 def _rooflines(ask: Asking, points: list[dict[str, Any]], kernels: Table) -> Iterator[Table | Chart]:
     """The physical roofline where operations were counted, and the normalised one."""
     table = ask.table(POINTS, 40)
+    table = dataclasses.replace(table, rows=[_plain(row) for row in table.rows])
+    points = [_plain(point) for point in points]
     if points:
         yield Chart("Physical roofline", charts.roofline(points, charts.roofs(points, "category")), table.sql)
     yield table

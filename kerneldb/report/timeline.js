@@ -480,7 +480,7 @@ const Timeline = (() => {
       for (const title of ["", "name", "n", "time in the range", "%"]) head.append(element("th", title));
       table.append(head);
       for (const [kind, name, n, sum] of rows) { const line = element("tr"); for (const cell of [kind, name, n, time(Math.round(sum)), (100 * sum / (to - from)).toFixed(1)]) line.append(element("td", cell)); table.append(line); }
-      this.say(false, element("p", `${time(Math.round(to - from))} from ${this.clock(from, this.pixel())}; % of it. ${rows.some(([kind]) => kind === "outside") ? "Of each GPU busy, idle and outside make up the range; n" : "N"}ames are of all GPUs and threads, with what is nested in them`), table);
+      this.say(false, element("p", `${time(Math.round(to - from))} from ${this.clock(from, this.pixel())}; % is the share of this range. ${rows.some(([kind]) => kind === "outside") ? "For each GPU, busy, idle and outside of its launches add up to the range. " : ""}The times of a name are added up over all GPUs and threads; what runs inside of another counts for both.`), table);
     }
 
     /* Tell this below the drawing; what is no answer (`waits`) may be out of sight. */

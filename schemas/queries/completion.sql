@@ -1,8 +1,10 @@
--- What completion offers: columns of tables, values of columns of kernels (of each column those 400 with most GPU time; of traces with most launches),
+-- What completion offers: columns of tables, values of columns of kernels (of each column those 400 with most GPU time; of traces, modules, lines and calls
+-- those with most launches),
 -- tables, views and table macros, keywords, functions of the engine. kind: column, value, table, view, macro, keyword, function; part_of: the table of a
 -- column, the column of a value; meaning: what to show beside it.
 WITH
     used AS (SELECT signature_id, phase, sum(total_ns) AS weight FROM rollups GROUP BY ALL),
+    placed AS (SELECT module, python_line, api_call, count(*) AS n FROM launches GROUP BY ALL),
     named AS (
         SELECT UNNEST([
             {'part_of': 'category', 'word': s.category}, {'part_of': 'dtype', 'word': s.dtype}, {'part_of': 'op', 'word': s.op},
@@ -15,6 +17,12 @@ WITH
         UNION ALL
         SELECT UNNEST([{'part_of': 'trace', 'word': name}, {'part_of': 'source', 'word': source}], recursive := true), launches
         FROM traces
+        UNION ALL
+        SELECT 'module', module, n FROM placed WHERE module IS NOT NULL
+        UNION ALL
+        SELECT 'python_line', python_line, n FROM placed WHERE python_line IS NOT NULL
+        UNION ALL
+        SELECT 'api_call', api_call, n FROM placed WHERE api_call IS NOT NULL
     ),
     valued AS (
         SELECT part_of, word

@@ -32,6 +32,17 @@ def words(trace_database: Path) -> Words:
         return completion.words(con)
 
 
+def test_modules_and_lines_are_offered(root: Path, tmp_path: Path) -> None:
+    database = kerneldb.open(tmp_path / "k.duckdb")
+    database.ingest(root / "tests/fixtures/stacks-memory-h200.json.gz")
+    with database.warehouse.connection() as con:
+        offered = completion.words(con)
+    assert "'record.py(103): step'" in {one.word for one in offered.in_condition("python_line = '").found}
+    modules = [one.word for one in offered.in_condition("module = 'Lin").found]
+    assert modules
+    assert all(word.startswith("'Lin") for word in modules)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "first"),
     [
@@ -47,6 +58,7 @@ def words(trace_database: Path) -> Words:
         ("FROM kernels WHERE category = 'ge", "", "'GEMM'"),
         ("FROM kernels WHERE category IN ('GEMM', 'red", ")", "'REDUCTION'"),
         ("FROM kernels WHERE trace ILIKE 's", "", "'step'"),
+        ("FROM kernels WHERE api_call = 'cudaL", "", "'cudaLaunchKernel'"),
         ("sel", "", "select"),
         ("-- it's here\nSEL", "", "SELECT"),
         ("SELECT approx_q", "", "approx_quantile("),

@@ -251,7 +251,7 @@ def test_status_and_cards_tell_which_launches_count(tmp_path: Path) -> None:
             for traces, where, status, card in (
                 ((), "", "8 launches (3 primary) · 30.0 µs", "3"),
                 ((), "duration_ns > 1", "5 of 8 launches (3 primary) · 30.0 µs", "3"),
-                (("counters",), "", "2 of 8 launches (none primary)", "0"),
+                (("counters",), "", "2 of 8 launches (none in sums)", "0"),
             ):
                 app.choose(traces=traces, where=where)
                 await settled(pilot)

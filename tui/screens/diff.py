@@ -70,7 +70,7 @@ COLUMNS: Final = (
     Column("n_after", "B n", 7, rank=3),
     Column("mean_before_ns", "A mean", 9, numbers.duration, rank=5),
     Column("mean_after_ns", "B mean", 9, numbers.duration, rank=5),
-    Column("own_delta_pct", "own Δ%", 7, _change, rank=4),
+    Column("own_delta_pct", "Δ% each", 7, _change, rank=4),
     text("matched_by", "matched", 11, rank=6),
 )
 

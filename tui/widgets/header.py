@@ -176,7 +176,8 @@ def _matched(facts: Facts, *, all_of_it: bool = True) -> str:
     matched, launches = facts.matched or 0, numbers.several(facts.launches, "launch", "launches")
     sums = f" + {facts.summed:,} in sums only" if facts.summed else ""
     if facts.counted is not None and facts.counted != matched:
-        sums = f" ({format(facts.counted, ',') if facts.counted else 'none'} primary){sums}"
+        counted = f"{facts.counted:,} primary" if facts.counted else "none in sums"
+        sums = f" ({counted}){sums}"
     text = launches if matched == facts.launches else f"{matched:,} of {launches}"
     return text + sums if all_of_it else text
 
