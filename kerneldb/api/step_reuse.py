@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from kerneldb.api import stepping
 from kerneldb.api.queries import rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from kerneldb.api.queries import Connection
+    from kerneldb.api.queries import Connection, Row
     from kerneldb.api.recorded import Recorded
     from kerneldb.replay.wire.plan import Item
 
@@ -28,9 +30,24 @@ def with_distances(con: Connection, recorded: Recorded, items: Sequence[Item]) -
     places = {place: item.id for item in items if item.route == INHERITED for place in _places(item)}
     if not wanted and not places:
         return list(items)
-    asked = {**MOST, "graphs": bool(places)}
-    found = dict(stepping.reuse_of(con, recorded, rows(con, "step_recorded", asked), wanted, places))
+    graphs = sorted({trace_id for trace_id, _ in places})
+    listed = rows(con, "step_recorded", {**MOST, "graphs": graphs})
+    found = dict(stepping.reuse_of(con, recorded, _with_a_place(listed, places), wanted, places))
     return [dataclasses.replace(item, reuse=found.get(item.id, ())) for item in items]
+
+
+def _with_a_place(listed: Iterable[Row], places: Iterable[tuple[str, int]]) -> list[Row]:
+    """The iterations, of graphs those that have one of the launches."""
+    by_trace = defaultdict[str, list[int]](list)
+    for trace_id, index in sorted(places):
+        by_trace[trace_id].append(index)
+
+    def has_one(row: Row) -> bool:
+        indices = by_trace[row["trace_id"]]
+        first = bisect.bisect_left(indices, row["first_launch_index"])
+        return first < len(indices) and indices[first] <= row["last_launch_index"]
+
+    return [row for row in listed if row["trace_id"] not in by_trace or has_one(row)]
 
 
 def _places(item: Item) -> Iterator[tuple[str, int]]:

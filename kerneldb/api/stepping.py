@@ -102,13 +102,16 @@ def reuse_of(
         if not left:
             return
         reader = _Reader(con, recorded, one, None, None, whole=True)
-        named = {content_id("p1", call.key): reader.standing(call, places) for call in reader.calls}
-        if not reader.has_tensors() or left.isdisjoint(itertools.chain(named, named.values())):
+        named = defaultdict[str, set[str]](set)
+        for call in reader.calls:
+            item = content_id("p1", call.key)
+            named[item] |= {item, *reader.standing(call, places)}
+        if not reader.has_tensors() or left.isdisjoint(itertools.chain(*named.values())):
             continue
         for item, told in distances(reader.step(set(named))).items():
-            for name in left.intersection((item, named[item])):
-                left.discard(name)
-                yield name, told
+            here = left & named[item]
+            left -= here
+            yield from ((name, told) for name in here)
 
 
 def _jobs(con: Connection, found: Sequence[Row]) -> dict[str, str]:
@@ -229,10 +232,10 @@ class _Reader:
         """Whether an Execution Trace tells the tensors of the calls of the iteration."""
         return self._source.has_tensors()
 
-    def standing(self, call: Call, places: Mapping[tuple[str, int], str]) -> str | None:
-        """The item of `places` that stands for the call."""
+    def standing(self, call: Call, places: Mapping[tuple[str, int], str]) -> Iterator[str]:
+        """The items of `places` that stand for the call."""
         known = (places.get((self._row["trace_id"], one["launch_index"])) for one in call.launches)
-        return next(filter(None, known), None)
+        return filter(None, known)
 
     def unowned(self) -> Iterator[Row]:
         """Kernels of a graph that the calls that it takes did not launch."""

@@ -46,6 +46,7 @@ from kerneldb.replay.routes.base import Call, Input
 from kerneldb.replay.wire.plan import Item
 
 RING_FACTOR: Final = 3
+GROWING: Final = "its results grow in the first call, and no more in a loop"
 EVICTED: Final = 0.7
 """The share of the L2 whose size in other bytes drives an input out: the halves of the L2 hold some lines twice."""
 WORD_BYTES: Final = 4
@@ -272,7 +273,7 @@ def _movable(tensor: Any) -> bool:
 def _strided(tensor: Any) -> bool:
     import torch
 
-    return bool(tensor.layout == torch.strided)
+    return bool(tensor.layout == torch.strided and not tensor.is_nested)
 
 
 def _layout(tensor: Any) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from fractions import Fraction
 from typing import Any, Final
 
-from kerneldb.replay.measure.inputs import Flush, Sets
+from kerneldb.replay.measure.inputs import Flush, Layouts, Sets
 from kerneldb.replay.routes.base import Call
 from kerneldb.replay.wire.results import Spread
 
@@ -96,8 +96,10 @@ def repeat(sample: Callable[[], float], *, fewest: int = FEWEST, cap_ns: float =
 
 def wall_clock(call: Call, sets: Sets, *, warmup: int, fewest: int) -> Spread | None:
     """Wall times of single calls (perf_counter), each with its input set in place."""
+    layouts = Layouts(call)
 
     def sample() -> float:
+        layouts.put_back()
         sets.advance()
         sets.touch()
         start = time.perf_counter_ns()

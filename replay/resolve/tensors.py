@@ -215,8 +215,10 @@ def refill(tensor: Any, spec: TensorSpec, generator: Any = None) -> None:
             flat.view(torch.uint8).random_(0, 256, generator=drawn)
         elif spec.fill.kind in SHAPED | {"normal", "uniform"}:
             _fill_real(flat, spec, drawn)
-        elif spec.fill.kind == POOLED:
+        elif spec.fill.kind == POOLED and 0 not in tensor.stride():
             _pool(tensor, spec.fill.values, drawn)
+        elif spec.fill.kind == POOLED:
+            flat.random_(0, max(int(spec.fill.high), 1), generator=drawn)
         else:
             _fill_exact(flat, spec.fill, drawn)
     if spec.fill.kind == MASKED:

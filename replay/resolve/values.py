@@ -300,11 +300,11 @@ def _windows(known: Known) -> Fill:
     axes = SPACE if "3d" in known.op else MATRIX
     sizes = known.dims("self")[-axes:]
     places, window = max(math.prod(sizes), 1), _each_dim(known, "kernel_size", (), axes)
-    if len(sizes) < axes or not window:
-        return Fill("integers", 0, places)
     of_each = (("stride", window), ("padding", (0,) * axes), ("dilation", (1,) * axes))
-    said = zip(sizes, window, *(_each_dim(known, name, default, axes) for name, default in of_each), strict=True)
-    return Fill(POOLED, 0, places, tuple(itertools.chain(*said)))
+    others = [_each_dim(known, name, default, axes) for name, default in of_each]
+    if len(sizes) < axes or not window or min(window) < 1 or max(itertools.chain(window, *others)) > LARGEST:
+        return Fill("integers", 0, places)
+    return Fill(POOLED, 0, places, tuple(itertools.chain(*zip(sizes, window, *others, strict=True))))
 
 
 def _each_dim(known: Known, name: str, default: Shape, axes: int) -> Shape:

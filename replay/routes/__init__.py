@@ -130,14 +130,15 @@ def decide(works: Iterable[Work], archive: Archive, among: Sequence[Route] | Non
 
 def _possible(work: Work) -> Work:
     """The work, with the reason why it cannot be in a plan where it cannot."""
-    if len(work.kernels) <= MOST_KERNELS:
+    many = max(len(work.kernels), len(work.below))
+    if many <= MOST_KERNELS:
         return work
-    why_not = f"one call with {len(work.kernels):,} kernels: a plan has up to {MOST_KERNELS:,} of a call"
+    why_not = f"one call with {many:,} kernels: a plan has up to {MOST_KERNELS:,} of a call"
     return dataclasses.replace(work, why_not=why_not)
 
 
 def _claimed(work: Work, asked: Sequence[Route]) -> tuple[Route | None, Item | None]:
-    for route in asked if len(work.kernels) <= MOST_KERNELS else ():
+    for route in asked if max(len(work.kernels), len(work.below)) <= MOST_KERNELS else ():
         with _blamed(route, work):
             if route.claims(work):
                 return route, route.plan(work)

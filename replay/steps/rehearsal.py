@@ -7,6 +7,7 @@ tensors that are, and where an operator finds another number than was recorded, 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ INDEXING: Final = frozenset(
 )
 INDICES: Final = 1
 SUMMED: Final = frozenset({"torch.float16", "torch.bfloat16", "torch.float32", "torch.float64"})
-"""Dtypes that all devices add up: a sum needs no memory of its own, and is NaN where one of them is."""
+"""Dtypes that all devices add up. A sum needs no memory; it is NaN where one of them is, and of both infinities."""
 NAN: Final = "its result holds NaN, which takes less power than numbers do"
 
 
@@ -58,7 +59,6 @@ def _make(player: Player, place: int, check: Callable[[], object]) -> None:
             player.make(place)
             check()
             settle(player, place)
-            look(player, place)
         except FAILURES as error:
             check()
             if isinstance(player.prepared[place].apart, StepExchange):
@@ -67,6 +67,8 @@ def _make(player: Player, place: int, check: Callable[[], object]) -> None:
                 player.fill(item, first_line(error))
             player.again(place)
             continue
+        with contextlib.suppress(*FAILURES):  # no memory to look, or results that cannot be added up: the call has run
+            look(player, place)
         return
 
 
@@ -122,7 +124,8 @@ def look(player: Player, place: int) -> None:
     """Note the first call that makes NaN: what follows takes as long, but a GPU draws less power for such values."""
     if any(note.endswith(NAN) for note in player.notes):
         return
-    if any(str(one.dtype) in SUMMED and bool(one.sum().isnan()) for one in tensors(player.result)):
+    summed = (one for one in tensors(player.result) if str(one.dtype) in SUMMED and bool(one.sum().isnan()))
+    if any(bool(one.isnan().any()) for one in summed):
         how = player.prepared[place]
         player.notes[f"{how.resolved.overload.name if how.resolved else ''}: {NAN}"] += 1
 

@@ -265,8 +265,9 @@ def _texts(data: Any) -> Iterator[str]:
 
 def require_few(item: Item) -> None:
     """Raise CodecError where a call would have more kernels or calls below it than any has: each result lists them."""
-    if len(item.kernels) > MOST_KERNELS:
-        raise codec.CodecError(f"{len(item.kernels):,} of one call, more than {MOST_KERNELS:,}", "kernels")
+    for name, kernels in (("kernels", item.kernels), ("below", item.below)):
+        if len(kernels) > MOST_KERNELS:
+            raise codec.CodecError(f"{len(kernels):,} of one call, more than {MOST_KERNELS:,}", name)
     for spec in (item.spec, *(one.spec for one in item.candidates)):
         calls = 0 if spec is None else sum(child.times for child in (*spec.children, *spec.neighbours))
         if calls > MOST_CALLS:

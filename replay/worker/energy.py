@@ -21,6 +21,7 @@ from kerneldb.replay.measure.energy.loads import GpuLoads, Loads
 from kerneldb.replay.measure.energy.meter import Meter, MeterError, NoMeterError, open_meter, reopened
 from kerneldb.replay.measure.energy.phase import UNCAPTURED, Phase, Task, idle_power
 from kerneldb.replay.measure.energy.steps import Clock, Watch, find_period
+from kerneldb.replay.measure.inputs import GROWING
 from kerneldb.replay.options import Options
 from kerneldb.replay.wire import journal, plan
 from kerneldb.replay.wire.energy import CallEnergy, EnergyFacts
@@ -103,6 +104,8 @@ def _task(item: Item, call: CallResult) -> Task | str:
     """What to measure, or why not."""
     if call.time is None:
         return NO_TIME
+    if call.loop_note == GROWING:
+        return GROWING
     stands = routes.find(item.route).again(item, call)
     if stands is None:
         return OLD

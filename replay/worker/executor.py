@@ -28,7 +28,7 @@ from kerneldb.replay import routes
 from kerneldb.replay.errors import UnresolvedCallError
 from kerneldb.replay.facts import Monitor
 from kerneldb.replay.measure import loops
-from kerneldb.replay.measure.inputs import Flush, Layouts, Sets, roles, written
+from kerneldb.replay.measure.inputs import GROWING, Flush, Layouts, Sets, roles, written
 from kerneldb.replay.measure.loops import smallest_sample, spread
 from kerneldb.replay.options import Options
 from kerneldb.replay.routes import grades
@@ -299,7 +299,7 @@ class GpuExecutor(Executor):
             loop = loops.GraphLoop(call, sets, calls)
             if layouts.changed:
                 loop.close()
-                return Timed(note="its results grow in the first call, and no more in a loop")
+                return Timed(note=GROWING)
             cost = loops.graph_samples(loop, sets, self._flush)
             loop.replay()  # the device is busy while it is read
             state = self._monitor.state()

@@ -1,16 +1,12 @@
--- Iterations of the traces of the selected launches that have an Execution Trace, which tells the tensors of their calls, or graphs ($graphs):
--- another trace may have the calls that were captured in these.
+-- Iterations of the traces of the selected launches that have an Execution Trace, which tells the tensors of their calls, and of the traces $graphs,
+-- whose calls another trace has: that of the capture of their graphs.
 WITH traced AS (
     SELECT t.trace_id, t.name
     FROM traces AS t
     WHERE
         t.trace_id IN (SELECT s.trace_id FROM selection AS s)
-        AND (
-            t.trace_id IN (SELECT o.trace_id FROM op_tensors AS o)
-            OR ($graphs AND t.trace_id IN (SELECT l.trace_id FROM launches AS l WHERE l.launch_status = 'graph'))
-        )
-    ORDER BY t.trace_id
-    LIMIT $traces
+        AND (t.trace_id IN (SELECT o.trace_id FROM op_tensors AS o) OR list_contains($graphs::VARCHAR[], t.trace_id))
+    QUALIFY row_number() OVER (PARTITION BY list_contains($graphs::VARCHAR[], t.trace_id) ORDER BY t.trace_id) <= $traces
 ),
 
 siblings AS (SELECT k.* FROM kernels AS k WHERE k.trace IN (SELECT t.name FROM traced AS t))

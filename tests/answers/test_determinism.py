@@ -138,7 +138,7 @@ OTHER: dict[str, dict[str, Any]] = {
         for part in ("counters", "gaps", "host", "labels", "longest", "near", "paired", "range", "few", "few_all")
     },
     "replay_below": {"trace_ids": ["id before", "id after"], "outer_ids": [4, 4], "op_ids": [5, 5]},
-    "step_recorded": {"traces": 4, "launches": 5000, "graphs": True},
+    "step_recorded": {"traces": 4, "launches": 5000, "graphs": ["id after"]},
     "tui_timeline_around": {"process": "1", "thread": "1", "ts_ns": 5000},
     "tui_timeline_caller": {"trace_id": "id before", "api_index": 5},
     "tui_timeline_linked": {"kind": "API calls", "id": 5},

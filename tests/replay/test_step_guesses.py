@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import kerneldb
 from kerneldb.api.planning import Request
 from kerneldb.recordings import NAME, Part, Recording, Traced
@@ -144,6 +146,15 @@ def test_a_plan_of_calls_alone_takes_those_of_the_capture_and_can_be_read(tmp_pa
     donors = [one.donor for item in items for one in item.candidates]
     assert {(one.trace, one.launch_index) for one in donors if one} == {("one-step-cuda-graph-capture", None)}
     assert [len(item.reuse) for item in items if item.spec and item.spec.call.op == "aten::mm"] == [2]
+
+
+@pytest.mark.parametrize("iteration", range(STEPS))
+def test_calls_of_any_iteration_of_a_graph_know_when_their_inputs_were_used(tmp_path: Path, iteration: int) -> None:
+    planned(tmp_path / "recording", capture=True)
+    with kerneldb.open(tmp_path / "recording" / "k.duckdb") as opened:
+        asked = Request(traces=("one-step-cuda-graph",), where=f"iteration = {iteration} AND name LIKE '%gemm%'")
+        (item,) = opened.plan_replay(asked).plan.items
+    assert len(item.reuse) == 2
 
 
 def nested(at: float, number: int) -> list[dict[str, Any]]:

@@ -158,6 +158,11 @@ def test_the_first_call_that_makes_nan_is_said() -> None:
     assert [note for note in player.notes if "NaN" in note] == [
         "aten::div.Tensor: its result holds NaN, which takes less power than numbers do"
     ]
+    player.notes.clear()
+    player.view(0)[0, :2] = torch.tensor([1.0, -1.0])
+    player.view(0)[player.view(0) == 0] = 1.0  # over zero: infinities of both signs, whose sum is NaN
+    rehearse(player, lambda _: None, lambda: None)
+    assert not any("div" in note for note in player.notes)
 
 
 def test_what_is_freed_is_gone_and_nothing_holds_it() -> None:

@@ -128,3 +128,5 @@ def test_places_of_pooled_windows_are_in_the_windows() -> None:
     drawn = tensors.make(TensorSpec(dims, tensors.contiguous(dims), "int64", fill), "cpu")
     assert int((drawn // 11 - places // 11).abs().max()) == int((drawn % 11 - places % 11).abs().max()) == 2
     assert len(drawn.unique()) > len(places[0, 0].flatten())
+    spread = tensors.make(TensorSpec((2, 3, 4, 4), (0, 0, 4, 1), "int64", fill), "cpu")
+    assert 0 <= int(spread.min()) <= int(spread.max()) < 99
