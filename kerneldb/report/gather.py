@@ -88,10 +88,10 @@ def _sections(ask: Asking, found: Sequence[dict[str, Any]], rule: str | None, li
     )
     placed = {one.trace for one in axis.traces} if len(axis.traces) > 1 else set()
     each = [_titled(one, _of_trace(one, live, alone=live or one.params["trace"] not in placed), timed) for one in timed]
-    if not live:
-        yield from map(next, each)  # why each takes so long
     if len(timed) > 1:
         yield from _ranks(ask, timed)
+    if not live:
+        yield from map(next, each)  # why each takes so long
     if placed and not live:
         yield _together(ask, axis)
     for parts in each:
