@@ -220,7 +220,6 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 def _rooflines(ask: Asking, points: list[dict[str, Any]], kernels: Table) -> Iterator[Table | Chart]:
     """The physical roofline where operations were counted, and the normalised one."""
     table = ask.table(POINTS, 40)
-    table = dataclasses.replace(table, rows=[_plain(row) for row in table.rows])
     points = [_plain(point) for point in points]
     if points:
         yield Chart("Physical roofline", charts.roofline(points, charts.roofs(points, "category")), table.sql)

@@ -20,10 +20,10 @@ WITH _ended AS (
 SELECT
     * EXCLUDE (end_ns, reached_ns),
     (ended >> 40)::BIGINT AS until_ns,
-    sum(greatest(0, end_ns - greatest(start_ns, coalesce(reached_ns, start_ns)))) OVER in_time AS called_ns
+    sum(greatest(0, end_ns - greatest(start_ns, coalesce(reached_ns, start_ns)))) OVER until_here AS called_ns
 FROM (
-    SELECT *, lag((ended >> 40)::BIGINT) OVER in_time AS reached_ns
+    SELECT *, lag((ended >> 40)::BIGINT) OVER in_order AS reached_ns
     FROM _ended
-    WINDOW in_time AS (PARTITION BY trace_id, process, thread ORDER BY start_ns, api_index)
+    WINDOW in_order AS (PARTITION BY trace_id, process, thread ORDER BY start_ns, api_index)
 )
-WINDOW in_time AS (PARTITION BY trace_id, process, thread ORDER BY start_ns, api_index ROWS UNBOUNDED PRECEDING);
+WINDOW until_here AS (PARTITION BY trace_id, process, thread ORDER BY start_ns, api_index ROWS UNBOUNDED PRECEDING);
