@@ -44,8 +44,11 @@ class Recorded:
         return trace.calls[place]
 
     def inside(self, trace_id: str, op_id: int) -> list[int]:
-        """The operators inside of one, by op_id. Raises KeyError where there is no such operator."""
-        trace, place = self._placed(trace_id, op_id)
+        """The operators inside of one, by op_id; none of an operator without a start, which is in no order of time."""
+        try:
+            trace, place = self._placed(trace_id, op_id)
+        except KeyError:
+            return []
         op_ids = self._traces[trace_id][2]
         return [op_ids[inner] for inner in trace.inside(place)]
 

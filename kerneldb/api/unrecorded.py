@@ -117,7 +117,7 @@ def _inherited(con: Connection, found: Found, asked: pl.DataFrame, recorded: Rec
     members = whole.filter(touched.over("call_launch")).with_columns(key=key.over("call_launch"))
     facts = by_id(con, "inherit_signatures", "signature_id", whole["signature_id"])
     once = pl.col("call_launch") == pl.col("call_launch").min().over(*DONOR)
-    launched = whole.filter(once).partition_by(*DONOR, as_dict=True)
+    launched = whole.filter(once)
     for (key_,), group in members.group_by("key", maintain_order=True):
         best = group.sort("confidence", descending=True).row(0, named=True)
         donor = best["donor_trace_id"], best["donor_op_id"]
@@ -125,8 +125,8 @@ def _inherited(con: Connection, found: Found, asked: pl.DataFrame, recorded: Rec
             spec, inside = recorded.spec(*donor), recorded.inside(*donor)
         except KeyError:  # an operator without a start is in no order of time
             continue
-        inner = [launched[donor[0], op_id] for op_id in inside if (donor[0], op_id) in launched]
-        below = [row for one in inner for row in one.iter_rows(named=True)]
+        inner = (pl.col("donor_trace_id") == donor[0]) & pl.col("donor_op_id").is_in(inside)
+        below = launched.filter(inner).to_dicts() if inside else []
         kernels = [
             _kernel(found.trace_id, facts[launches["signature_id"][0]], launches.to_dicts(), ordinal)
             for (ordinal,), launches in group.group_by("call_ordinal", maintain_order=True)
